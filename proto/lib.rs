@@ -18,5 +18,8 @@ pub mod v1 {
 pub const FILE_DESCRIPTOR_SET: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/worktree_descriptor.bin"));
 
+/// The name of each message, by which its descriptor is found.
+pub use prost::Name;
+
 /// The `domain` of every `google.rpc.ErrorInfo` of the service.
 pub const ERROR_DOMAIN: &str = "worktree.v1";
