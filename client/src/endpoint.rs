@@ -3,7 +3,7 @@
 use std::{
     env,
     ffi::OsString,
-    fmt,
+    fmt, io,
     path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
@@ -83,7 +83,16 @@ impl Endpoint {
                 configure(Channel::from_static("http://localhost")).connect_with_connector_lazy(
                     tower::service_fn(move |_: Uri| {
                         let path = path.clone();
-                        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+                        async move {
+                            let connected = UnixStream::connect(&path).await;
+                            // The error of the system alone does not say which path it is about.
+                            connected.map(TokioIo::new).map_err(|error| {
+                                io::Error::new(
+                                    error.kind(),
+                                    format!("cannot connect to {}: {error}", path.display()),
+                                )
+                            })
+                        }
                     }),
                 )
             }

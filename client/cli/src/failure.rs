@@ -50,6 +50,11 @@ impl Failure {
     fn to_text(&self) -> String {
         let mut text = format!("error: {}", self.message());
         if let Self::Call(error) = self {
+            if error.code() == Code::Unavailable && error.reason_name().is_none() {
+                text +=
+                    "\n  Is the server running? Start it with: worktreed serve --allow-root DIR";
+                text += "\n  or say where it is: --endpoint, WORKTREED_ENDPOINT";
+            }
             for violation in error.field_violations() {
                 text += &format!("\n  {}: {}", violation.field, violation.description);
             }

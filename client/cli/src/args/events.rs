@@ -5,13 +5,14 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use worktreed_client::proto::EventKind;
 
-use super::PageArgs;
+use super::{PageArgs, examples};
 use crate::text::parse_duration;
 
 /// The verbs on events.
 #[derive(Debug, Subcommand)]
 pub(crate) enum EventsCommand {
     /// Print events as they come, and go on by itself when the connection is lost
+    #[command(after_help = examples::WATCH)]
     Watch(WatchArgs),
     /// Print events that there are already
     List(ListArgs),

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{KeyArgs, PageArgs};
+use super::{KeyArgs, PageArgs, examples};
 
 /// The verbs on handoffs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HandoffCommand {
     /// Clock out: write and record the handoff, and release the lease
+    #[command(after_help = examples::HANDOFF)]
     Write(Box<WriteArgs>),
     /// Show the handoff in the checkout, or the one recorded last
     Get(KeyArgs),

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::KeyArgs;
+use super::{KeyArgs, examples};
 use crate::text::parse_duration;
 
 /// The verbs on leases.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeaseCommand {
     /// Clock in: take the lease, and show what to go on from
+    #[command(after_help = examples::ACQUIRE)]
     Acquire(AcquireArgs),
     /// Put the end of the lease off
     Renew(RenewArgs),

@@ -2,6 +2,7 @@
 
 mod common;
 mod events;
+mod examples;
 mod handoff;
 mod lease;
 mod maintenance;
@@ -23,46 +24,17 @@ pub(crate) use lease::{AcquireArgs, LeaseCommand};
 pub(crate) use maintenance::GcArgs;
 pub(crate) use review::{ListArgs as ListReviewsArgs, ReviewCommand};
 pub(crate) use worktree::{
-    BaseArgs, BasePolicyName, BranchesArgs, IsolationName, ListArgs as ListWorktreesArgs,
-    ProvisionArgs, SaveName, ScaffoldArgs, WorktreeCommand,
+    BaseArgs, BasePolicyName, BranchesArgs, CheckpointArgs, CompleteArgs, DiffArgs, GetArgs,
+    IsolationName, ListArgs as ListWorktreesArgs, PauseArgs, ProvisionArgs, RemoveArgs, ResumeArgs,
+    SaveName, ScaffoldArgs, ScaffoldFilesArgs, WorktreeCommand,
 };
-
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  done
-  1  any other error
-  2  wrong usage, or an invalid argument
-  3  not found
-  4  not possible in this state (a lease is held, work cannot be saved, ...)
-  5  conflict: it exists already, or somebody else was first
-  6  not permitted
-  7  the server cannot be reached, is going away, or did not answer in time
-  8  a limit is reached, or the disk is full
-
-Examples:
-  # A worktree for a task, in the repository that you stand in
-  worktreectl worktree provision fix-login --title 'Fix the login' --verify 'cargo test'
-
-  # Clock in, and see what the last runtime left
-  worktreectl lease acquire fix-login --runtime claude-code
-  worktreectl handoff resume-state fix-login
-
-  # Clock out; the next one starts from this
-  worktreectl handoff write fix-login --epoch 1 --runtime claude-code --done 'Form' --next 'Tests'
-
-  # What goes on, as it happens; and for a script, one JSON object a line
-  worktreectl watch
-  worktreectl --json watch --kind handed_off | jq .event.key.task_id
-
-  # The paths of all worktrees of the repository
-  worktreectl --json worktree list | jq -r '.worktrees[].path'";
 
 /// Gives every coding task its own git worktree: the command line of worktreed.
 ///
 /// Each command is one call of the service. People get tables, scripts get `--json`: the message of the contract with
 /// its own field names, 64-bit numbers as numbers, bytes in base64; errors too, on stderr.
 #[derive(Debug, Parser)]
-#[command(name = "worktreectl", version, after_help = EXIT_CODES, propagate_version = true)]
+#[command(name = "worktreectl", version, after_help = examples::TOP, propagate_version = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: GlobalArgs,
@@ -74,16 +46,16 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 pub(crate) struct GlobalArgs {
     /// The server: unix:PATH or http://host:port [default: the socket in $XDG_STATE_HOME/worktreed]
-    #[arg(long, global = true, env = worktreed_client::ENDPOINT_VARIABLE, value_name = "ENDPOINT")]
+    #[arg(long, global = true, help_heading = "Global options", env = worktreed_client::ENDPOINT_VARIABLE, value_name = "ENDPOINT")]
     pub(crate) endpoint: Option<Endpoint>,
     /// Print JSON: one object, or one a line for streams
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
     /// Wait no longer than this for an answer, for example 30s or 5m; a change that was begun goes on
-    #[arg(long, global = true, value_name = "DURATION", value_parser = crate::text::parse_duration)]
+    #[arg(long, global = true, help_heading = "Global options", value_name = "DURATION", value_parser = crate::text::parse_duration)]
     pub(crate) timeout: Option<Duration>,
     /// Show no progress bar
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) no_progress: bool,
 }
 
@@ -106,8 +78,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Events(EventsCommand),
     /// Print events as they come: short for `events watch`
+    #[command(after_help = examples::WATCH)]
     Watch(WatchArgs),
     /// Reap worktrees by age and count: save, drop the directory, keep the branch
+    #[command(after_help = examples::GC)]
     Gc(GcArgs),
     /// Compare registry, git and disk, and put right what is safe to put right
     Reconcile(RepoScopeArgs),

@@ -3,12 +3,13 @@
 use clap::{Args, Subcommand, ValueEnum};
 use worktreed_client::proto::{self, WorktreeState};
 
-use super::{KeyArgs, MutationArgs, PageArgs, RepoArgs, RepoScopeArgs};
+use super::{KeyArgs, MutationArgs, PageArgs, RepoArgs, RepoScopeArgs, examples};
 
 /// The verbs on worktrees.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorktreeCommand {
     /// Make the worktree of a task, or show the one that it has
+    #[command(after_help = examples::PROVISION)]
     Provision(Box<ProvisionArgs>),
     /// Show one worktree
     Get(GetArgs),
@@ -17,6 +18,7 @@ pub(crate) enum WorktreeCommand {
     /// Save the work and keep the directory
     Checkpoint(CheckpointArgs),
     /// Save the work, drop the directory, keep the branch
+    #[command(after_help = examples::PAUSE)]
     Pause(PauseArgs),
     /// Build the directory of a paused or reaped worktree again
     Resume(ResumeArgs),
@@ -25,6 +27,7 @@ pub(crate) enum WorktreeCommand {
     /// Drop a worktree; what was in it is pinned by a recovery point first
     Remove(RemoveArgs),
     /// Show the size of the work, or the patch
+    #[command(after_help = examples::DIFF)]
     Diff(DiffArgs),
     /// Print the files of the system of record
     Scaffold(ScaffoldFilesArgs),

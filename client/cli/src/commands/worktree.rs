@@ -5,13 +5,15 @@ use worktreed_client::proto::{
     GetScaffoldRequest, GetWorktreeRequest, Isolation, ListBranchesRequest, ListBranchesResponse,
     ListWorktreesRequest, ListWorktreesResponse, PauseWorktreeRequest, ProvisionWorktreeRequest,
     RemoveWorktreeRequest, ResumeWorktreeRequest, SaveMode, Scaffold, ScaffoldCommands,
-    get_diff_response::Part, get_worktree_request::Name, provision_worktree_request::Base,
+    ScaffoldFile, WorktreeKey, get_diff_response::Part, get_worktree_request::Name,
+    provision_worktree_request::Base,
 };
 
 use crate::{
     args::{
-        BaseArgs, BasePolicyName, IsolationName, ProvisionArgs, SaveName, ScaffoldArgs,
-        WorktreeCommand,
+        BaseArgs, BasePolicyName, BranchesArgs, CheckpointArgs, CompleteArgs, DiffArgs, GetArgs,
+        IsolationName, ListWorktreesArgs, PauseArgs, ProvisionArgs, RemoveArgs, ResumeArgs,
+        SaveName, ScaffoldArgs, ScaffoldFilesArgs, WorktreeCommand,
     },
     context::{Context, print},
     failure::Failure,
@@ -23,147 +25,143 @@ use crate::{
 pub(crate) async fn run(context: &Context, command: WorktreeCommand) -> Result<(), Failure> {
     match command {
         WorktreeCommand::Provision(arguments) => provision(context, *arguments).await,
-        WorktreeCommand::Get(arguments) => {
-            let name = match (arguments.id, arguments.task) {
-                (Some(id), _) => Name::Id(id),
-                (None, task) => Name::Key(worktreed_client::proto::WorktreeKey {
-                    repo: arguments.repo.resolve()?,
-                    task_id: task.unwrap_or_default(),
-                }),
-            };
-            let answer = context
-                .client
-                .get_worktree(GetWorktreeRequest { name: Some(name) })
-                .await?;
-            context.show(&answer, |answer| {
-                show::worktree_or_nothing(answer.worktree.as_ref())
-            })
-        }
+        WorktreeCommand::Get(arguments) => get(context, arguments).await,
         WorktreeCommand::List(arguments) => list(context, arguments).await,
-        WorktreeCommand::Checkpoint(arguments) => {
-            let request = CheckpointWorktreeRequest {
-                key: Some(arguments.key.resolve()?),
-                request_id: arguments.mutation.request_id,
-                lease_epoch: arguments.mutation.epoch,
-                etag: arguments.mutation.etag,
-                message: arguments.message,
-            };
-            let answer = context.client.checkpoint_worktree(request).await?;
-            context.warn(&answer.warnings);
-            context.show(&answer, |answer| {
-                show::save(
-                    &answer.head,
-                    answer.committed,
-                    &answer.recovery_point,
-                    &answer.not_saved,
-                )
-            })
-        }
-        WorktreeCommand::Pause(arguments) => {
-            let save = match arguments.save {
-                SaveName::Commit => SaveMode::Commit,
-                SaveName::Snapshot => SaveMode::Snapshot,
-            };
-            let request = PauseWorktreeRequest {
-                key: Some(arguments.key.resolve()?),
-                request_id: arguments.mutation.request_id,
-                lease_epoch: arguments.mutation.epoch,
-                etag: arguments.mutation.etag,
-                save: save.into(),
-                force: arguments.force,
-            };
-            let answer = context.client.pause_worktree(request).await?;
-            context.warn(&answer.warnings);
-            context.show(&answer, |answer| {
-                show::save(
-                    &answer.head,
-                    answer.committed,
-                    &answer.recovery_point,
-                    &answer.not_saved,
-                )
-            })
-        }
-        WorktreeCommand::Resume(arguments) => {
-            let key = arguments.key.resolve()?;
-            let bar = Bar::follow(context, "resuming", &key);
-            let request = ResumeWorktreeRequest {
-                key: Some(key),
-                request_id: arguments.request_id,
-            };
-            let answer = context.client.resume_worktree(request).await?;
-            drop(bar);
-            context.warn(&answer.warnings);
-            context.show(&answer, |answer| {
-                show::worktree_or_nothing(answer.worktree.as_ref())
-            })
-        }
-        WorktreeCommand::Complete(arguments) => {
-            let request = CompleteWorktreeRequest {
-                key: Some(arguments.key.resolve()?),
-                request_id: arguments.mutation.request_id,
-                lease_epoch: arguments.mutation.epoch,
-                etag: arguments.mutation.etag,
-                force: arguments.force,
-            };
-            let answer = context.client.complete_worktree(request).await?;
-            context.warn(&answer.warnings);
-            context.show(&answer, |answer| {
-                let outcome = if answer.cleaned {
-                    "nothing changed: directory, registration and branch are gone"
-                } else {
-                    "kept for review"
-                };
-                let stat = answer
-                    .diff_stat
-                    .as_ref()
-                    .map_or_else(String::new, show::diff_stat);
-                format!(
-                    "{outcome}\n{stat}{}{}",
-                    recovery(&answer.recovery_point),
-                    show::not_saved(&answer.not_saved)
-                )
-            })
-        }
-        WorktreeCommand::Remove(arguments) => {
-            let request = RemoveWorktreeRequest {
-                key: Some(arguments.key.resolve()?),
-                request_id: arguments.mutation.request_id,
-                lease_epoch: arguments.mutation.epoch,
-                etag: arguments.mutation.etag,
-                discard_changes: arguments.discard_changes,
-                keep_branch: arguments.keep_branch,
-                complete_task: arguments.complete_task,
-            };
-            let answer = context.client.remove_worktree(request).await?;
-            context.warn(&answer.warnings);
-            context.show(&answer, |answer| {
-                format!(
-                    "removed\n{}{}",
-                    recovery(&answer.recovery_point),
-                    show::not_saved(&answer.not_saved)
-                )
-            })
-        }
-        WorktreeCommand::Diff(arguments) => {
-            let request = GetDiffRequest {
-                key: Some(arguments.key.resolve()?),
-                include_patch: arguments.patch,
-                include_sor: arguments.include_sor,
-            };
-            diff(context, request).await
-        }
-        WorktreeCommand::Scaffold(arguments) => {
-            scaffold(
-                context,
-                GetScaffoldRequest {
-                    key: Some(arguments.key.resolve()?),
-                },
-                arguments.file,
-            )
-            .await
-        }
+        WorktreeCommand::Checkpoint(arguments) => checkpoint(context, arguments).await,
+        WorktreeCommand::Pause(arguments) => pause(context, arguments).await,
+        WorktreeCommand::Resume(arguments) => resume(context, arguments).await,
+        WorktreeCommand::Complete(arguments) => complete(context, arguments).await,
+        WorktreeCommand::Remove(arguments) => remove(context, arguments).await,
+        WorktreeCommand::Diff(arguments) => diff(context, arguments).await,
+        WorktreeCommand::Scaffold(arguments) => scaffold(context, arguments).await,
         WorktreeCommand::Branches(arguments) => branches(context, arguments).await,
     }
+}
+
+async fn get(context: &Context, arguments: GetArgs) -> Result<(), Failure> {
+    let name = match (arguments.id, arguments.task) {
+        (Some(id), _) => Name::Id(id),
+        (None, task) => Name::Key(WorktreeKey {
+            repo: arguments.repo.resolve()?,
+            task_id: task.unwrap_or_default(),
+        }),
+    };
+    let answer = context
+        .client
+        .get_worktree(GetWorktreeRequest { name: Some(name) })
+        .await?;
+    context.show(&answer, |answer| {
+        show::worktree_or_nothing(answer.worktree.as_ref())
+    })
+}
+
+async fn checkpoint(context: &Context, arguments: CheckpointArgs) -> Result<(), Failure> {
+    let request = CheckpointWorktreeRequest {
+        key: Some(arguments.key.resolve()?),
+        request_id: arguments.mutation.request_id,
+        lease_epoch: arguments.mutation.epoch,
+        etag: arguments.mutation.etag,
+        message: arguments.message,
+    };
+    let answer = context.client.checkpoint_worktree(request).await?;
+    context.warn(&answer.warnings);
+    context.show(&answer, |answer| {
+        show::save(
+            &answer.head,
+            answer.committed,
+            &answer.recovery_point,
+            &answer.not_saved,
+        )
+    })
+}
+
+async fn pause(context: &Context, arguments: PauseArgs) -> Result<(), Failure> {
+    let save = match arguments.save {
+        SaveName::Commit => SaveMode::Commit,
+        SaveName::Snapshot => SaveMode::Snapshot,
+    };
+    let request = PauseWorktreeRequest {
+        key: Some(arguments.key.resolve()?),
+        request_id: arguments.mutation.request_id,
+        lease_epoch: arguments.mutation.epoch,
+        etag: arguments.mutation.etag,
+        save: save.into(),
+        force: arguments.force,
+    };
+    let answer = context.client.pause_worktree(request).await?;
+    context.warn(&answer.warnings);
+    context.show(&answer, |answer| {
+        show::save(
+            &answer.head,
+            answer.committed,
+            &answer.recovery_point,
+            &answer.not_saved,
+        )
+    })
+}
+
+async fn resume(context: &Context, arguments: ResumeArgs) -> Result<(), Failure> {
+    let key = arguments.key.resolve()?;
+    let bar = Bar::follow(context, "resuming", &key);
+    let request = ResumeWorktreeRequest {
+        key: Some(key),
+        request_id: arguments.request_id,
+    };
+    let answer = context.client.resume_worktree(request).await?;
+    drop(bar);
+    context.warn(&answer.warnings);
+    context.show(&answer, |answer| {
+        show::worktree_or_nothing(answer.worktree.as_ref())
+    })
+}
+
+async fn complete(context: &Context, arguments: CompleteArgs) -> Result<(), Failure> {
+    let request = CompleteWorktreeRequest {
+        key: Some(arguments.key.resolve()?),
+        request_id: arguments.mutation.request_id,
+        lease_epoch: arguments.mutation.epoch,
+        etag: arguments.mutation.etag,
+        force: arguments.force,
+    };
+    let answer = context.client.complete_worktree(request).await?;
+    context.warn(&answer.warnings);
+    context.show(&answer, |answer| {
+        let outcome = if answer.cleaned {
+            "nothing changed: directory, registration and branch are gone"
+        } else {
+            "kept for review"
+        };
+        let stat = answer
+            .diff_stat
+            .as_ref()
+            .map_or_else(String::new, show::diff_stat);
+        format!(
+            "{outcome}\n{stat}{}{}",
+            recovery(&answer.recovery_point),
+            show::not_saved(&answer.not_saved)
+        )
+    })
+}
+
+async fn remove(context: &Context, arguments: RemoveArgs) -> Result<(), Failure> {
+    let request = RemoveWorktreeRequest {
+        key: Some(arguments.key.resolve()?),
+        request_id: arguments.mutation.request_id,
+        lease_epoch: arguments.mutation.epoch,
+        etag: arguments.mutation.etag,
+        discard_changes: arguments.discard_changes,
+        keep_branch: arguments.keep_branch,
+        complete_task: arguments.complete_task,
+    };
+    let answer = context.client.remove_worktree(request).await?;
+    context.warn(&answer.warnings);
+    context.show(&answer, |answer| {
+        format!(
+            "removed\n{}{}",
+            recovery(&answer.recovery_point),
+            show::not_saved(&answer.not_saved)
+        )
+    })
 }
 
 async fn provision(context: &Context, arguments: ProvisionArgs) -> Result<(), Failure> {
@@ -237,7 +235,7 @@ fn scaffold_of(arguments: ScaffoldArgs) -> Option<Scaffold> {
     (scaffold != Scaffold::default()).then_some(scaffold)
 }
 
-async fn list(context: &Context, arguments: crate::args::ListWorktreesArgs) -> Result<(), Failure> {
+async fn list(context: &Context, arguments: ListWorktreesArgs) -> Result<(), Failure> {
     let mut request = ListWorktreesRequest {
         repo: arguments.repo.resolve()?,
         states: arguments
@@ -261,7 +259,7 @@ async fn list(context: &Context, arguments: crate::args::ListWorktreesArgs) -> R
     context.show(&all, |all| show::worktrees(&all.worktrees))
 }
 
-async fn branches(context: &Context, arguments: crate::args::BranchesArgs) -> Result<(), Failure> {
+async fn branches(context: &Context, arguments: BranchesArgs) -> Result<(), Failure> {
     let mut request = ListBranchesRequest {
         repo: arguments.repo.resolve()?,
         ..Default::default()
@@ -280,8 +278,13 @@ async fn branches(context: &Context, arguments: crate::args::BranchesArgs) -> Re
     context.show(&all, |all| show::branches(&all.branches))
 }
 
-async fn diff(context: &Context, request: GetDiffRequest) -> Result<(), Failure> {
-    let only_patch = request.include_patch;
+async fn diff(context: &Context, arguments: DiffArgs) -> Result<(), Failure> {
+    let only_patch = arguments.patch;
+    let request = GetDiffRequest {
+        key: Some(arguments.key.resolve()?),
+        include_patch: arguments.patch,
+        include_sor: arguments.include_sor,
+    };
     let mut parts = context.client.get_diff(request).await?;
     while let Some(message) = parts.message().await? {
         if context.json {
@@ -298,13 +301,12 @@ async fn diff(context: &Context, request: GetDiffRequest) -> Result<(), Failure>
     Ok(())
 }
 
-async fn scaffold(
-    context: &Context,
-    request: GetScaffoldRequest,
-    file: Option<String>,
-) -> Result<(), Failure> {
+async fn scaffold(context: &Context, arguments: ScaffoldFilesArgs) -> Result<(), Failure> {
+    let request = GetScaffoldRequest {
+        key: Some(arguments.key.resolve()?),
+    };
     let mut answer = context.client.get_scaffold(request).await?;
-    if let Some(name) = &file {
+    if let Some(name) = &arguments.file {
         answer.files.retain(|known| known.name == *name);
         let Some(only) = answer.files.first() else {
             return Err(Failure::usage(format!("the checkout has no {name}")));
@@ -314,7 +316,7 @@ async fn scaffold(
         }
     }
     context.show(&answer, |answer| {
-        let show = |file: &worktreed_client::proto::ScaffoldFile| {
+        let show = |file: &ScaffoldFile| {
             let cut = if file.truncated { "\n(cut off)\n" } else { "" };
             format!(
                 "== {} ==\n{}{cut}\n",

@@ -1,17 +1,20 @@
 //! What people see of the messages.
 
-use std::fmt::Write as _;
+mod event;
+mod handoff;
 
 use jiff::Timestamp;
 use worktreed_client::proto::{
-    Branch, DiffStat, Event, EventKind, GcItem, GcReason, GcVerdict, GetServerInfoResponse,
-    Handoff, HandoffEntry, Lease, NotSaved, NotSavedReason, Operation, Progress, ReconcileFinding,
-    ReconcileFindingKind, ResumeState, Review, TaskStatus, Worktree, WorktreeState, event::Detail,
+    Branch, DiffStat, EventKind, GcReason, GcVerdict, GetServerInfoResponse, Lease, NotSaved,
+    NotSavedReason, Operation, ReconcileFindingKind, Review, TaskStatus, Worktree, WorktreeState,
 };
+
+pub(crate) use event::{event, findings, gc_item, progress, state_line};
+pub(crate) use handoff::{handoff, handoffs, resume_state};
 
 use crate::{
     table::{Table, details},
-    text::{ago, duration, enum_name, path, plain, plain_lines, short_id, size, time, until},
+    text::{ago, duration, enum_name, path, short_id, size, time, until},
 };
 
 macro_rules! enum_names {
@@ -192,95 +195,6 @@ pub(crate) fn branches(branches: &[Branch]) -> String {
     or_nothing(&table, "no branches\n")
 }
 
-pub(crate) fn handoff(handoff: &Handoff) -> String {
-    let commands = handoff.commands.clone().unwrap_or_default();
-    let evidence = handoff.evidence.clone().unwrap_or_default();
-    let mut text = details(&[
-        (
-            "from",
-            format!("{} ({})", handoff.handoff_from, handoff.runtime),
-        ),
-        ("at", handoff.timestamp.clone()),
-        ("next", handoff.next_best_step.clone()),
-        ("blocked", handoff.why_blocked.clone().unwrap_or_default()),
-        ("init", commands.init),
-        ("verify", commands.verify),
-        ("start", commands.start),
-        ("tests", evidence.test_results.unwrap_or_default()),
-        ("linters", evidence.lint_results.unwrap_or_default()),
-    ]);
-    text += &bullets("done", &handoff.completed_subtasks);
-    text += &bullets("broken or unverified", &handoff.broken_or_unverified);
-    text += &bullets("beware", &handoff.warnings);
-    if let Some(observed) = &handoff.observed {
-        let stat = observed
-            .diff_stat
-            .as_ref()
-            .map_or_else(String::new, diff_stat);
-        let _ = write!(
-            text,
-            "\nseen by the service\n  - head {}, {} commits since the baseline\n  - {} paths not committed\n",
-            short_id(&observed.head),
-            observed.commits_since_base,
-            observed.dirty_path_count
-        );
-        if !stat.is_empty() {
-            let _ = write!(text, "  - {stat}");
-        }
-    }
-    text
-}
-
-pub(crate) fn handoffs(entries: &[HandoffEntry]) -> String {
-    let mut table = Table::new(&["NUMBER", "RECORDED", "FROM", "RUNTIME", "HEAD", "NEXT"]);
-    for entry in entries {
-        let handoff = entry.handoff.clone().unwrap_or_default();
-        table.row([
-            entry.number.to_string(),
-            time(entry.recorded_time.as_ref()),
-            handoff.handoff_from,
-            handoff.runtime,
-            short_id(&entry.head).to_owned(),
-            handoff.next_best_step,
-        ]);
-    }
-    or_nothing(&table, "no handoffs\n")
-}
-
-pub(crate) fn resume_state(state: &ResumeState) -> String {
-    let commands = state.commands.clone().unwrap_or_default();
-    let source = if state.has_handoff {
-        "the handoff"
-    } else {
-        "task-progress.md; there is no handoff"
-    };
-    let mut text = details(&[
-        ("from", source.to_owned()),
-        (
-            "last runtime",
-            state.last_runtime.clone().unwrap_or_default(),
-        ),
-        (
-            "handed off by",
-            state.handoff_from.clone().unwrap_or_default(),
-        ),
-        ("at", state.handoff_time.clone().unwrap_or_default()),
-        (
-            "session",
-            state.native_session_id.clone().unwrap_or_default(),
-        ),
-        ("next", state.next.clone().unwrap_or_default()),
-        ("blocked", state.why_blocked.clone().unwrap_or_default()),
-        ("init", commands.init),
-        ("verify", commands.verify),
-        ("start", commands.start),
-    ]);
-    text += &bullets("done", &state.done);
-    text += &bullets("broken or unverified", &state.broken);
-    text += &bullets("beware", &state.warnings);
-    text
-}
-
 pub(crate) fn review(review: &Review) -> String {
     let key = review.key.clone().unwrap_or_default();
     details(&[
@@ -313,131 +227,8 @@ pub(crate) fn reviews(reviews: &[Review]) -> String {
     or_nothing(&table, "no reviews\n")
 }
 
-/// Shows an event on one line.
-pub(crate) fn event(event: &Event) -> String {
-    let task = event.key.as_ref().map_or("-", |key| {
-        if key.task_id.is_empty() {
-            "-"
-        } else {
-            &key.task_id
-        }
-    });
-    let line = format!(
-        "{}  {:<22}  {task}  {}",
-        time(event.time.as_ref()),
-        kind_name(event.kind),
-        event.detail.as_ref().map_or_else(String::new, event_detail)
-    );
-    format!("{}\n", plain(line.trim_end()))
-}
-
-fn event_detail(detail: &Detail) -> String {
-    match detail {
-        Detail::Provisioned(_) => String::new(),
-        Detail::Failed(failed) => failed.message.clone(),
-        Detail::Lease(detail) => {
-            let holder = detail.lease.as_ref().map_or_else(String::new, |lease| {
-                format!("{} epoch {}", lease.holder, lease.epoch)
-            });
-            if detail.previous_holder.is_empty() {
-                holder
-            } else {
-                format!(
-                    "{holder}, from {}: {}",
-                    detail.previous_holder, detail.takeover_reason
-                )
-            }
-        }
-        Detail::HandedOff(detail) => {
-            format!("by {}: {}", detail.handoff_from, detail.next_best_step)
-        }
-        Detail::Saved(detail) => short_id(&detail.head).to_owned(),
-        Detail::Resumed(detail) => format!("from {}", state_name(detail.from_state)),
-        Detail::Completed(detail) => detail
-            .diff_stat
-            .as_ref()
-            .map_or_else(String::new, |stat| diff_stat(stat).trim_end().to_owned()),
-        Detail::Removed(detail) => detail.recovery_point.clone(),
-        Detail::GcItem(item) => format!("{} {}", gc_reason_name(item.reason), item.detail),
-        Detail::Sweep(summary) => format!(
-            "{} reaped, {} skipped, {} failed",
-            summary.reaped, summary.skipped, summary.failed
-        ),
-        Detail::Review(detail) => detail.review.as_ref().map_or_else(String::new, |review| {
-            format!("{} by {}", review.id, review.reviewer)
-        }),
-        Detail::RecoveryPoint(detail) => detail.r#ref.clone(),
-        Detail::Healed(finding) => finding.detail.clone(),
-        Detail::SourceTouched(detail) => detail.changed.join(", "),
-    }
-}
-
-/// Shows a worktree of the initial state of a watch, on one line.
-pub(crate) fn state_line(worktree: &Worktree) -> String {
-    let task = worktree
-        .key
-        .as_ref()
-        .map_or("-", |key| key.task_id.as_str());
-    plain(&format!(
-        "{:<20}  {:<22}  {task}",
-        "",
-        state_name(worktree.state)
-    )) + "\n"
-}
-
-/// Shows how far an operation is, on one line.
-pub(crate) fn progress(progress: &Progress) -> String {
-    let task = progress
-        .key
-        .as_ref()
-        .map_or("-", |key| key.task_id.as_str());
-    let total = if progress.total > 0 {
-        format!("/{}", progress.total)
-    } else {
-        String::new()
-    };
-    let line = format!(
-        "{}  {:<22}  {task}  {} {}{total} {}",
-        time(progress.time.as_ref()),
-        operation_name(progress.operation),
-        progress.stage,
-        progress.done,
-        progress.unit
-    );
-    plain(line.trim_end()) + "\n"
-}
-
-/// Shows the verdict on one worktree, on one line.
-pub(crate) fn gc_item(item: &GcItem) -> String {
-    let task = item.key.as_ref().map_or("-", |key| key.task_id.as_str());
-    let line = format!(
-        "{:<10}  {:<22}  {task}  {}",
-        verdict_name(item.verdict),
-        gc_reason_name(item.reason),
-        item.detail
-    );
-    format!("{}\n", plain(line.trim_end()))
-}
-
-pub(crate) fn findings(findings: &[ReconcileFinding]) -> String {
-    let mut table = Table::new(&["FOUND", "HEALED", "TASK", "DETAIL", "TO DO"]);
-    for finding in findings {
-        table.row([
-            finding_name(finding.kind),
-            if finding.healed { "yes" } else { "no" }.to_owned(),
-            finding
-                .key
-                .as_ref()
-                .map_or_else(String::new, |key| key.task_id.clone()),
-            finding.detail.clone(),
-            finding.suggested_command.clone(),
-        ]);
-    }
-    or_nothing(&table, "registry, git and disk agree\n")
-}
-
 pub(crate) fn server_info(info: &GetServerInfoResponse) -> String {
-    let limits = info.limits.clone().unwrap_or_default();
+    let limits = info.limits.unwrap_or_default();
     let ttl = |ttl: Option<&prost_types::Duration>| duration(ttl);
     details(&[
         ("version", info.version.clone()),
@@ -478,17 +269,6 @@ pub(crate) fn server_info(info: &GetServerInfoResponse) -> String {
     ])
 }
 
-fn bullets(title: &str, entries: &[String]) -> String {
-    if entries.is_empty() {
-        return String::new();
-    }
-    let entries: String = entries
-        .iter()
-        .map(|entry| format!("  - {}\n", plain_lines(entry).replace('\n', "\n    ")))
-        .collect();
-    format!("\n{title}\n{entries}")
-}
-
 fn or_nothing(table: &Table, nothing: &str) -> String {
     if table.is_empty() {
         nothing.to_owned()
@@ -499,7 +279,9 @@ fn or_nothing(table: &Table, nothing: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use worktreed_client::proto::{HandedOffDetail, WorktreeKey};
+    use worktreed_client::proto::{
+        Event, HandedOffDetail, ResumeState, WorktreeKey, event::Detail,
+    };
 
     use super::*;
 
