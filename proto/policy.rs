@@ -217,4 +217,46 @@ mod tests {
             .unwrap();
         assert_eq!(kinds.values().len(), 28);
     }
+
+    /// Reads the names in backticks that look like a reason from the comments of the services.
+    fn reasons_in_comments() -> Vec<(String, String)> {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("proto/worktree/v1");
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if !path.to_str().unwrap().ends_with("_service.proto") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let quoted = text.split('`').skip(1).step_by(2);
+            let is_reason = |name: &&str| {
+                name.contains('_') && name.bytes().all(|b| b == b'_' || b.is_ascii_uppercase())
+            };
+            found.extend(
+                quoted
+                    .filter(is_reason)
+                    .map(|name| (path.display().to_string(), name.to_owned())),
+            );
+        }
+        found
+    }
+
+    #[test]
+    fn comments_name_only_reasons_that_there_are_and_leave_none_out() {
+        let named = reasons_in_comments();
+        for (file, name) in &named {
+            assert!(parse_wire_reason(name).is_some(), "{file}: {name}");
+        }
+        let reasons = descriptor_pool()
+            .get_enum_by_name("worktree.v1.ErrorReason")
+            .unwrap();
+        for value in reasons.values().filter(|value| value.number() != 0) {
+            let name = value.name().trim_start_matches(ERROR_REASON_PREFIX);
+            // The one whose name has no second word, by which the others are told from other things in backticks.
+            assert!(
+                name == "INTERNAL" || named.iter().any(|(_, known)| known == name),
+                "{name} is answered by no RPC"
+            );
+        }
+    }
 }

@@ -1,6 +1,9 @@
 #![allow(clippy::unwrap_used)]
 
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
 
 use tonic_types::{ErrorDetails, StatusExt};
 use worktree_proto::v1::{
@@ -176,4 +179,33 @@ async fn reads_carry_no_id_and_answer() {
             .worktree
             .is_none()
     );
+}
+
+#[tokio::test]
+async fn an_answer_lost_with_its_connection_is_asked_for_again_with_the_same_id() {
+    let (arrived, mut arrivals) = tokio::sync::mpsc::unbounded_channel();
+    let answered_before = AtomicBool::new(false);
+    let fake = Fake::default().unary_async(PAUSE, move |request: PauseWorktreeRequest| {
+        arrived.send(request.request_id).unwrap();
+        // The first answer never comes; the connection is cut meanwhile.
+        let lost = !answered_before.swap(true, Ordering::SeqCst);
+        async move {
+            if lost {
+                std::future::pending::<()>().await;
+            }
+            Ok(PauseWorktreeResponse {
+                committed: true,
+                ..Default::default()
+            })
+        }
+    });
+    let server = fake.serve();
+    let mut wire = crate::testing::Wire::to(&server);
+    let client = wire.client();
+    let call =
+        tokio::spawn(async move { client.pause_worktree(PauseWorktreeRequest::default()).await });
+    let first = arrivals.recv().await.unwrap();
+    wire.cut().await;
+    assert!(call.await.unwrap().unwrap().committed);
+    assert_eq!(arrivals.recv().await.unwrap(), first);
 }

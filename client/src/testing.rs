@@ -36,13 +36,26 @@ pub(crate) struct Fake {
 
 impl Fake {
     pub(crate) fn unary<Q, A>(
-        mut self,
+        self,
         path: &'static str,
         answer: impl Fn(Q) -> Result<A, Status> + Send + Sync + 'static,
     ) -> Self
     where
         Q: Message + Default + 'static,
         A: Message + Default + 'static,
+    {
+        self.unary_async(path, move |request| ready(answer(request)))
+    }
+
+    pub(crate) fn unary_async<Q, A, F>(
+        mut self,
+        path: &'static str,
+        answer: impl Fn(Q) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        Q: Message + Default + 'static,
+        A: Message + Default + 'static,
+        F: Future<Output = Result<A, Status>> + Send + 'static,
     {
         let answer = Arc::new(answer);
         let handler: Handler = Arc::new(move |request| {
@@ -102,6 +115,73 @@ impl Fake {
     }
 }
 
+/// A wire that can be cut, between a client and a server that stays.
+pub(crate) struct Wire {
+    socket: std::path::PathBuf,
+    server: std::path::PathBuf,
+    task: JoinHandle<()>,
+    _directory: tempfile::TempDir,
+}
+
+impl Wire {
+    pub(crate) fn to(server: &Running) -> Self {
+        let Endpoint::Unix(server) = server.endpoint.clone() else {
+            unreachable!("the fake listens on a socket")
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("wire.sock");
+        let task = Self::lay(&socket, &server);
+        Self {
+            socket,
+            server,
+            task,
+            _directory: directory,
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&Endpoint::Unix(self.socket.clone())).with_retry(quick_retry())
+    }
+
+    /// Cuts every connection, as a server that is killed does, and takes new ones.
+    pub(crate) async fn cut(&mut self) {
+        self.task.abort();
+        // Awaited, so that the sockets are closed before new ones are taken.
+        let _ = (&mut self.task).await;
+        std::fs::remove_file(&self.socket).unwrap();
+        self.task = Self::lay(&self.socket, &self.server);
+    }
+
+    fn lay(socket: &std::path::Path, server: &std::path::Path) -> JoinHandle<()> {
+        let listener = UnixListener::bind(socket).unwrap();
+        let server = server.to_owned();
+        tokio::spawn(async move {
+            // Dropped with this task, and all connections with it.
+            let mut connections = tokio::task::JoinSet::new();
+            loop {
+                let (mut near, _) = listener.accept().await.unwrap();
+                let mut far = tokio::net::UnixStream::connect(&server).await.unwrap();
+                connections
+                    .spawn(async move { tokio::io::copy_bidirectional(&mut near, &mut far).await });
+            }
+        })
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn quick_retry() -> crate::RetryPolicy {
+    crate::RetryPolicy {
+        max_attempts: 4,
+        initial_backoff: std::time::Duration::from_millis(1),
+        max_backoff: std::time::Duration::from_millis(2),
+    }
+}
+
 pub(crate) struct Running {
     endpoint: Endpoint,
     task: JoinHandle<()>,
@@ -112,11 +192,7 @@ pub(crate) struct Running {
 impl Running {
     /// Returns a client that waits next to nothing between tries.
     pub(crate) fn client(&self) -> Client {
-        Client::new(&self.endpoint).with_retry(crate::RetryPolicy {
-            max_attempts: 4,
-            initial_backoff: std::time::Duration::from_millis(1),
-            max_backoff: std::time::Duration::from_millis(2),
-        })
+        Client::new(&self.endpoint).with_retry(quick_retry())
     }
 }
 
@@ -128,15 +204,17 @@ impl Drop for Running {
 
 struct Method<F, Q>(Arc<F>, PhantomData<fn(Q)>);
 
-impl<F, Q, A> UnaryService<Q> for Method<F, Q>
+impl<C, Q, A, F> UnaryService<Q> for Method<C, Q>
 where
-    F: Fn(Q) -> Result<A, Status>,
+    C: Fn(Q) -> F,
+    F: Future<Output = Result<A, Status>> + Send + 'static,
 {
     type Response = A;
-    type Future = Ready<Result<Response<A>, Status>>;
+    type Future = BoxFuture<'static, Result<Response<A>, Status>>;
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        ready((self.0)(request.into_inner()).map(Response::new))
+        let answer = (self.0)(request.into_inner());
+        Box::pin(async move { answer.await.map(Response::new) })
     }
 }
 

@@ -72,7 +72,8 @@ impl Watch {
         self.position.as_deref()
     }
 
-    /// Waits for the next item. An error ends the watch for good; called again, it begins where it stood.
+    /// Waits for the next item. An error is one that does not mend itself; called again, the watch goes on where it
+    /// stood. May be dropped while it waits, as `select!` does: nothing is lost by it.
     pub async fn next(&mut self) -> Result<WatchItem, Error> {
         loop {
             if std::mem::take(&mut self.announce_restart) {

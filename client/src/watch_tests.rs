@@ -7,7 +7,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 use worktree_proto::v1::{FromNow, WithInitialState};
 
 use super::*;
-use crate::testing::{Fake, Items};
+use crate::testing::{Fake, Items, Wire};
 
 const WATCH: &str = "/worktree.v1.EventService/WatchEvents";
 
@@ -175,4 +175,35 @@ async fn a_compacted_position_is_passed_up() {
     assert_eq!(sequences(&items), [1]);
     assert!(error.is(ErrorReason::EventsCompacted));
     assert_eq!(starts.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_without_a_word_costs_no_event() {
+    let starts = Arc::new(Mutex::new(Vec::new()));
+    let seen = starts.clone();
+    let fake = Fake::default().streaming(WATCH, move |request: WatchEventsRequest| {
+        let mut seen = seen.lock().unwrap();
+        seen.push(request.start);
+        let item = event(i64::try_from(seen.len()).unwrap());
+        let first = futures::stream::iter([Ok(WatchEventsResponse { item: Some(item) })]);
+        // One event, and then silence, as a watch has it most of the time.
+        let stream: Items<WatchEventsResponse> =
+            Box::pin(futures::StreamExt::chain(first, futures::stream::pending()));
+        Ok(stream)
+    });
+    let server = fake.serve();
+    let mut wire = Wire::to(&server);
+    let mut watch = wire.client().watch(WatchEventsRequest {
+        start: after("p0"),
+        ..Default::default()
+    });
+    for sequence in 1..=3 {
+        let item = watch.next().await.unwrap();
+        assert!(matches!(item, WatchItem::Event(event) if event.sequence == sequence));
+        wire.cut().await;
+    }
+    assert_eq!(
+        *starts.lock().unwrap(),
+        [after("p0"), after("p1"), after("p2")]
+    );
 }
