@@ -197,7 +197,7 @@ pub enum Step {
     Drop(DropPlan),
 }
 
-/// How [`Step`] recovery ended.
+/// How recovery of a [`Step`] ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovered {
     /// As if it had never begun.
