@@ -72,7 +72,7 @@ impl Engine {
         make_private(&config.root)?;
         config.root = std::fs::canonicalize(&config.root)
             .map_err(|error| Error::io("resolve", &config.root, error))?;
-        for own in [TRASH, CUSTODY, REVIEWS] {
+        for own in [TRASH, DROPPING, CUSTODY, REVIEWS] {
             make_private(&config.root.join(own))?;
         }
         Ok(Self { config, git })
@@ -98,8 +98,16 @@ impl Engine {
         self.git.processes()
     }
 
-    /// A name in the trash that nothing has yet.
+    /// A name that nothing has yet, for a directory that is being dropped and may still be given back.
     pub fn new_trash_path(&self) -> PathBuf {
+        self.config
+            .root
+            .join(DROPPING)
+            .join(uuid::Uuid::now_v7().to_string())
+    }
+
+    /// A name that nothing has yet, for a directory that may be deleted at any time.
+    pub(crate) fn new_deletable_path(&self) -> PathBuf {
         self.trash_dir().join(uuid::Uuid::now_v7().to_string())
     }
 
@@ -121,6 +129,7 @@ impl Engine {
 
 // `repo_id` is hexadecimal: none of these can be one.
 const TRASH: &str = ".trash";
+const DROPPING: &str = ".dropping";
 const CUSTODY: &str = ".custody";
 const REVIEWS: &str = "reviews";
 
