@@ -152,7 +152,11 @@ impl PutBack<'_> {
         self.modes(&moved_on)?;
         if manifest.purpose == Purpose::Snapshot {
             self.admin_files()?;
-            self.index()?;
+            // A saved index is relative to the commit that HEAD was at: over another it would stage the undoing of
+            // whatever came since.
+            if manifest.head.as_ref() == Some(head) {
+                self.index()?;
+            }
             if !on_branch {
                 warnings.extend(self.attach_head(head)?);
             }
@@ -167,22 +171,25 @@ impl PutBack<'_> {
         Ok(warnings)
     }
 
-    /// Paths that the branch has otherwise than when it was saved: somebody committed to them meanwhile, and beside a
-    /// commit only what the commit could not hold is put back.
+    /// Paths that somebody committed to after the save, and that the save has no work of its own on: they stay as the
+    /// branch has them. Beside a commit, and where git converts a file, other bytes than the blob's are no such work.
     fn moved_on(&self, head: &CommitId) -> Result<BTreeSet<Vec<u8>>> {
         let manifest = &self.saved.manifest;
-        let Some(saved_head) = &manifest.head else {
+        let Some(saved_head) = manifest.head.as_ref().filter(|saved| *saved != head) else {
             return Ok(BTreeSet::new());
         };
-        if manifest.purpose == Purpose::Snapshot || saved_head == head {
-            return Ok(BTreeSet::new());
-        }
         let then = flat_tree_of_commit(&self.saved.odb, saved_head)?;
         let now = &self.materialised;
+        let files = &self.saved.files;
+        let is_work = |path: &Vec<u8>| {
+            manifest.purpose == Purpose::Snapshot
+                && files.get(path) != then.get(path)
+                && !manifest.raw.iter().any(|raw| raw.0 == *path)
+        };
         Ok(then
             .keys()
             .chain(now.keys())
-            .filter(|path| then.get(*path) != now.get(*path))
+            .filter(|path| then.get(*path) != now.get(*path) && !is_work(path))
             .cloned()
             .collect())
     }

@@ -206,3 +206,40 @@ fn branch_that_moved_on_keeps_its_commits_on_resume() {
         0o600
     );
 }
+
+#[test]
+fn snapshot_does_not_undo_what_the_branch_got_meanwhile() {
+    let mut lab = Lab::new();
+    write(lab.path("sub/c.txt"), "mine, not committed\n");
+    let saved = lab.pause(SaveMode::Snapshot).unwrap();
+    let helper = lab.dir.path().join("helper");
+    git(
+        &lab.repo,
+        &[
+            "worktree",
+            "add",
+            "-q",
+            helper.to_str().unwrap(),
+            lab.checkout.branch.as_str(),
+        ],
+    );
+    write(helper.join("a.txt"), "theirs\n");
+    write(helper.join("theirs.txt"), "theirs\n");
+    git(&helper, &["add", "-A"]);
+    git(&helper, &["commit", "-qm", "theirs"]);
+    git(&lab.repo, &["worktree", "remove", helper.to_str().unwrap()]);
+    lab.resume(saved.recovery_point.as_ref());
+    assert_eq!(lab.git(&["status", "--porcelain"]), " M sub/c.txt\n");
+    assert_eq!(
+        fs::read(lab.path("sub/c.txt")).unwrap(),
+        b"mine, not committed\n"
+    );
+}
+
+#[test]
+fn checkpoint_without_changes_costs_no_git_but_a_look_at_the_configuration() {
+    let lab = Lab::new();
+    let before = lab.engine.git_processes();
+    assert!(!lab.checkpoint(SaveMode::Commit).unwrap().committed);
+    assert_eq!(lab.engine.git_processes() - before, 1);
+}
