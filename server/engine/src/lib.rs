@@ -6,6 +6,7 @@ mod drop;
 pub mod engine;
 pub mod error;
 pub mod git;
+pub mod guard;
 pub mod identity;
 pub mod ids;
 pub mod lifecycle;

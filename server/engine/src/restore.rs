@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::identity::{Standing, standing};
 use crate::ids::{BranchName, CommitId};
 use crate::materialise::Provisioned;
-use crate::model::{Checkout, Observer, RecoveryPoint, Warning};
+use crate::model::{Checkout, MaterialisePlan, Observer, RecoveryPoint, Warning};
 use crate::registration::NewHead;
 use crate::repository::Repository;
 use crate::save::dir::{Root, split};
@@ -62,15 +62,29 @@ impl Engine {
         };
         let rebuilt = self.rebuild(checkout, &head, observer)?;
         let mut provisioned = with_fingerprint_of(checkout, rebuilt);
-        let put_back = PutBack {
-            engine: self,
-            checkout: &provisioned.checkout,
-            repository: &repository,
-            saved: &saved,
-            root: Root::open(&provisioned.checkout.path)?,
-            materialised: flat_tree_of_commit(&saved.odb, &provisioned.head)?,
+        let mut put_back = || {
+            PutBack {
+                engine: self,
+                checkout: &provisioned.checkout,
+                repository: &repository,
+                saved: &saved,
+                root: Root::open(&provisioned.checkout.path)?,
+                materialised: flat_tree_of_commit(&saved.odb, &provisioned.head)?,
+            }
+            .run(&provisioned.head, on_branch, observer)
         };
-        let mut warnings = put_back.run(&provisioned.head, on_branch, observer)?;
+        let mut warnings = match put_back() {
+            Ok(warnings) => warnings,
+            Err(error) => {
+                // Half of the work must not be handed out as if it were all of it: everything is still pinned.
+                self.undo_materialise(&MaterialisePlan {
+                    checkout: provisioned.checkout.clone(),
+                    creates_refs: Vec::new(),
+                    moves_refs: Vec::new(),
+                })?;
+                return Err(error);
+            }
+        };
         provisioned.warnings.append(&mut warnings);
         Ok(provisioned)
     }
