@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use gix::ObjectId;
@@ -20,6 +19,7 @@ use crate::registration::NewHead;
 use crate::repository::Repository;
 use crate::save::dir::{Root, split};
 use crate::save::index::write_with_mtime;
+use crate::save::lock::IndexLock;
 use crate::save::manifest::{Manifest, PathText, Purpose, VERSION};
 use crate::save::put;
 use crate::save::subject::{current_umask, filters_are_known, git_command, git_permissions, lossy};
@@ -372,7 +372,12 @@ impl PutBack<'_> {
             })?;
             write_with_mtime(&admin.join(name), &blob(&self.saved.odb, *shared)?, mtime)?;
         }
-        replace(&admin, &blob(&self.saved.odb, *id)?, mtime)
+        let instance = &self.engine.config().instance_id;
+        let lock = IndexLock::take(&admin, instance)?.ok_or_else(|| Error::Busy {
+            path: admin.join("index.lock"),
+            problem: "the index is locked".to_owned(),
+        })?;
+        lock.replace(&blob(&self.saved.odb, *id)?, mtime)
     }
 
     /// Puts HEAD back on the other branch that it was on, where that is still possible.
@@ -411,25 +416,4 @@ impl PutBack<'_> {
             }
         }
     }
-}
-
-/// Replaces the index as git does: by its lock, never over somebody's.
-fn replace(admin: &Path, bytes: &[u8], mtime: std::time::SystemTime) -> Result<()> {
-    let lock = admin.join("index.lock");
-    let made = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&lock);
-    match made {
-        Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            return Err(Error::Busy {
-                path: lock,
-                problem: "the index is locked".to_owned(),
-            });
-        }
-        Err(error) => return Err(Error::io("create", &lock, error)),
-    }
-    write_with_mtime(&lock, bytes, mtime)?;
-    std::fs::rename(&lock, admin.join("index")).map_err(|error| Error::io("replace", &lock, error))
 }

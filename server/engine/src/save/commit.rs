@@ -1,14 +1,14 @@
 //! A commit for people: git's own, filtered content through a private index, moved onto the branch by compare-and-swap.
 
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use gix::ObjectId;
 
 use super::attributes::Conversion;
 use super::dir::{Kind, split};
-use super::index::scratch_directory;
+use super::index::{IndexCopy, scratch_directory};
+use super::lock::IndexLock;
 use super::raw::RawFiles;
 use super::subject::{Conversions, Subject, lossy};
 use super::tree::{FlatTree, commit_id, object_id};
@@ -173,8 +173,8 @@ fn nul_terminated(paths: &BTreeSet<Vec<u8>>) -> Vec<u8> {
 pub(crate) struct Made {
     /// The commit.
     pub(crate) commit: CommitId,
-    /// The live index by now; none where somebody held its lock, and it was left as it was.
-    pub(crate) index: Option<Vec<u8>>,
+    /// The live index by now.
+    pub(crate) index: Vec<u8>,
 }
 
 /// Commits what is in the checkout on the task's branch; none where nothing differs from HEAD.
@@ -203,7 +203,10 @@ pub(crate) fn commit(
     crate::crash_point!("save.commit_written");
     // The index first: were the branch to move and the index not, the agent's next commit would undo this one. The other
     // way round everything is merely staged.
-    let settled = settle_index(subject, &commit)?;
+    let lock = IndexLock::take(&subject.admin, &subject.engine.config().instance_id)?;
+    let lock = lock.ok_or_else(|| super::raw::changed(subject, b"index"))?;
+    crate::crash_point!("save.index_locked");
+    let settled = settle_index(subject, &commit, &lock)?;
     let update = RefEdit::update(&subject.checkout.branch.full_ref(), &commit, head);
     subject
         .engine
@@ -233,32 +236,14 @@ pub(crate) fn write_tree(
 }
 
 /// Makes the live index agree with a commit, so that the checkout's own status is clean with it, and gives its bytes.
-/// Where somebody holds the index's lock it is left as it is.
-fn settle_index(subject: &Subject<'_>, commit: &CommitId) -> Result<Option<Vec<u8>>> {
-    let lock = subject.admin.join("index.lock");
-    match OpenOptions::new().write(true).create_new(true).open(&lock) {
-        Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(None),
-        Err(error) => return Err(Error::io("create", &lock, error)),
-    }
-    crate::crash_point!("save.index_locked");
-    let settled = settle_locked(subject, commit, &lock);
-    if !matches!(settled, Ok(Some(_))) {
-        // Ours: made by O_EXCL a moment ago, and not renamed away.
-        std::fs::remove_file(&lock).map_err(|error| Error::io("remove", &lock, error))?;
-    }
-    settled
-}
-
-fn settle_locked(subject: &Subject<'_>, commit: &CommitId, lock: &Path) -> Result<Option<Vec<u8>>> {
-    let live = super::index::IndexCopy::read(
+fn settle_index(subject: &Subject<'_>, commit: &CommitId, lock: &IndexLock) -> Result<Vec<u8>> {
+    let live = IndexCopy::read(
         &subject.admin,
         &subject.engine.scratch(),
         subject.odb.object_hash(),
     )?;
-    // An agent that staged something meanwhile keeps its index: it is right with regard to its own additions.
     if live.bytes != subject.index.bytes {
-        return Ok(None);
+        return Err(super::raw::changed(subject, b"index"));
     }
     let copy = live.path();
     // Without `-i` an entry whose file differs from it is refused, which is every one that was just committed; no file is
@@ -272,13 +257,12 @@ fn settle_locked(subject: &Subject<'_>, commit: &CommitId, lock: &Path) -> Resul
         .args(["update-index", "-q", "--refresh"])
         .accept(&[1]);
     subject.engine.git().run(refresh)?;
-    let failed = |error| Error::io("replace", &subject.admin.join("index"), error);
+    let failed = |error| Error::io("read", &copy, error);
     let mtime = std::fs::metadata(&copy)
         .and_then(|metadata| metadata.modified())
         .map_err(failed)?;
     let bytes = std::fs::read(&copy).map_err(failed)?;
-    super::index::write_with_mtime(lock, &bytes, mtime)?;
-    std::fs::rename(lock, subject.admin.join("index")).map_err(failed)?;
+    lock.replace(&bytes, mtime)?;
     crate::crash_point!("save.index_replaced");
-    Ok(Some(bytes))
+    Ok(bytes)
 }

@@ -116,13 +116,8 @@ fn save_once<'a>(
             .or_else(|| subject.head.commit.clone()),
         symbolic: subject.head.symbolic.clone(),
     };
-    if let Some(made) = &made {
-        *committed = true;
-        if made.index.is_none() {
-            tracing::warn!(checkout = %checkout.path.display(), "the index is locked; left as it is");
-        }
-    }
-    let index = made.and_then(|made| made.index);
+    *committed |= made.is_some();
+    let index = made.map(|made| made.index);
     let index = index.as_ref().or(subject.index.bytes.as_ref());
     let admin_files = admin_unchanged(&subject, index)?;
     let forced = request.dropping && stops(&walk).next().is_some();
@@ -204,6 +199,8 @@ fn effective_mode(subject: &Subject<'_>, mode: SaveMode, warnings: &mut Vec<Warn
         head if head.symbolic.is_none() => "HEAD is detached",
         _ if !subject.is_on_branch() => "another branch is checked out",
         head if head.commit.is_none() => "the branch has no commit",
+        // Its holder will write an index that knows nothing of a commit made meanwhile, and would undo it.
+        _ if subject.admin.join("index.lock").exists() => "the index is locked by somebody else",
         _ if subject.index.is_unmerged() => "the index has unsettled conflicts",
         _ => return mode,
     };

@@ -63,6 +63,7 @@ impl<'a> Subject<'a> {
     pub(crate) fn open(engine: &'a Engine, checkout: &'a Checkout) -> Result<Self> {
         let admin = checkout.admin_dir();
         let root = Root::open(&checkout.path)?;
+        super::lock::remove_stale(&admin, &engine.config().instance_id)?;
         refuse_unsound(engine, checkout)?;
         let repository = engine.open_repository(&checkout.common_dir)?;
         let odb = repository.odb()?;
