@@ -72,12 +72,20 @@ impl<'a> Contents<'a> {
         Ok(beyond || dropping && self.has_other_commits()?)
     }
 
+    /// Whether the commit at HEAD, or the one that HEAD was at before the save, has this blob there.
+    fn is_committed(&self, path: &[u8], id: ObjectId) -> bool {
+        let has = |tree: &FlatTree| tree.get(path).is_some_and(|entry| entry.1 == id);
+        has(&self.tree) || has(&self.subject.head_tree)
+    }
+
     /// Whether the index has content that is neither in the commit nor on disk.
     fn has_staged_only(&self) -> bool {
         let mut known: Option<BTreeSet<ObjectId>> = None;
         self.subject.index.entries().any(|(path, entry)| {
-            let at_path = self.tree.get::<[u8]>(path).map(|entry| entry.1);
-            if at_path == Some(entry.id) || entry.id.is_empty_blob() || entry.mode.is_submodule() {
+            if self.is_committed(path, entry.id)
+                || entry.id.is_empty_blob()
+                || entry.mode.is_submodule()
+            {
                 return false;
             }
             let known = known.get_or_insert_with(|| {
@@ -193,7 +201,7 @@ impl<'a> Contents<'a> {
         let mut stages: BTreeMap<u32, Vec<(Vec<u8>, EntryKind, ObjectId)>> = BTreeMap::new();
         for (path, entry) in self.subject.index.entries() {
             let path: &[u8] = path;
-            let same = self.tree.get(path).is_some_and(|known| known.1 == entry.id);
+            let same = self.is_committed(path, entry.id);
             let Some(mode) = entry.mode.to_tree_entry_mode() else {
                 continue;
             };
