@@ -244,7 +244,9 @@ impl Engine {
         let mut saved = untouched(head);
         // The entry may name commits that nothing else does, also where the branch stays.
         let registered = standing(&checkout.admin_dir())? != Standing::Missing;
-        let pinned = tip.as_ref().or(registered.then_some(&checkout.base_commit));
+        let pinned = tip
+            .as_ref()
+            .or_else(|| registered.then_some(&checkout.base_commit));
         if let Some(tip) = pinned.filter(|_| registered || !keep_branch) {
             saved.recovery_point = Some(pin_without_directory(self, checkout, tip)?);
         }
