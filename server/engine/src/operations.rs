@@ -242,7 +242,12 @@ impl Engine {
         let head = tip.clone().unwrap_or_else(|| checkout.base_commit.clone());
         self.refuse_foreign_lock(checkout)?;
         let mut saved = untouched(head);
-        if let Some(tip) = tip.as_ref().filter(|_| !keep_branch) {
+        // The entry may name commits that nothing else does, also where the branch stays.
+        let registered = standing(&checkout.admin_dir())? != Standing::Missing;
+        let pinned = tip
+            .as_ref()
+            .or_else(|| registered.then_some(&checkout.base_commit));
+        if let Some(tip) = pinned.filter(|_| registered || !keep_branch) {
             saved.recovery_point = Some(pin_without_directory(self, checkout, tip)?);
         }
         let lock = self.lock_repository(&checkout.common_dir)?;

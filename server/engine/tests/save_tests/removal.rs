@@ -135,6 +135,7 @@ fn directory_deleted_by_hand_loses_no_commit_on_resume() {
 fn review(lab: &Lab) -> worktree_engine::model::Checkout {
     let repository = lab.engine.open_repository(&lab.repo).unwrap();
     let request = ReviewRequest {
+        filter_fingerprint: String::new(),
         id: WorktreeId::new(),
         repo_id: repository.repo_id(),
         task_id: lab.checkout.task_id.clone(),
