@@ -79,7 +79,7 @@ impl<'a> Contents<'a> {
     }
 
     /// Whether the index has content that is neither in the commit nor on disk.
-    fn has_staged_only(&self) -> bool {
+    pub(crate) fn has_staged_only(&self) -> bool {
         let mut known: Option<BTreeSet<ObjectId>> = None;
         self.subject.index.entries().any(|(path, entry)| {
             if self.is_committed(path, entry.id)
