@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::branches::read_ref;
+use crate::branches::may_delete;
 use crate::diff::Completed;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -231,8 +231,7 @@ impl Engine {
         crate::crash_point!("remove.unregistered");
         let mut edits = Vec::new();
         for (name, value) in removed_refs(checkout, tip, keep_branch) {
-            // Moved meanwhile: somebody's commit is on it, so it stays.
-            if read_ref(&checkout.common_dir, &name)?.as_ref() == Some(&value) {
+            if may_delete(checkout, &name, &value)? {
                 edits.push(RefEdit::delete(&name, &value));
             }
         }

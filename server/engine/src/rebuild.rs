@@ -70,6 +70,7 @@ impl Engine {
                 plan: &plan,
                 head: head.clone(),
             },
+            &mut Vec::new(),
             observer,
         )
     }
@@ -109,7 +110,7 @@ impl Engine {
             plan: &plan,
             head: NewHead::Detached(sha),
         };
-        let provisioned = self.materialise(&work, observer)?;
+        let provisioned = self.materialise(&work, &mut Vec::new(), observer)?;
         if let Err(error) = close_for_writing(&provisioned.checkout.path) {
             self.undo_materialise(&plan)?;
             return Err(error);
