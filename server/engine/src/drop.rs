@@ -77,9 +77,7 @@ impl Engine {
                 self.undo_materialise(plan)?;
                 Ok(Recovered::RolledBack)
             }
-            Step::Drop(plan) => {
-                self.recover_drop(plan)
-            }
+            Step::Drop(plan) => self.recover_drop(plan),
         }
     }
 

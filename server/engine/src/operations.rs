@@ -221,11 +221,12 @@ impl Engine {
         }
         let head = tip.clone().unwrap_or_else(|| checkout.base_commit.clone());
         self.refuse_foreign_lock(checkout)?;
+        crate::save::admin::refuse_submodule(&checkout.admin_dir(), &checkout.path)?;
         let mut saved = untouched(head);
-        if let Some(tip) = tip.as_ref().filter(|_| !keep_branch) {
-            saved.recovery_point =
-                Some(crate::recovery::pin_without_directory(self, checkout, tip)?);
-        }
+        saved.recovery_point = match tip.as_ref().filter(|_| !keep_branch) {
+            Some(tip) => Some(crate::recovery::pin_without_directory(self, checkout, tip)?),
+            None => self.pin_orphan(checkout)?,
+        };
         let lock = self.lock_repository(&checkout.common_dir)?;
         self.unregister(checkout, &lock)?;
         crate::crash_point!("remove.unregistered");

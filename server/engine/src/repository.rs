@@ -138,7 +138,8 @@ impl Repository {
     /// Whether git would call a linked checkout bare unless its own configuration says otherwise.
     pub(crate) fn makes_linked_checkouts_bare(&self) -> bool {
         let bare = self.config.shared.get("core.bare");
-        self.config.is_true("extensions.worktreeconfig") && bare.is_some_and(|bare| means_true(bare))
+        self.config.is_true("extensions.worktreeconfig")
+            && bare.is_some_and(|bare| means_true(bare))
     }
 }
 

@@ -117,7 +117,9 @@ fn empty(top: OwnedFd, device: u64) -> rustix::io::Result<()> {
         // A directory can be moved only while it may be written.
         rustix::fs::fchmod(&opened, Mode::RWXU)?;
         let name = CString::new(uuid::Uuid::now_v7().to_string()).unwrap_or_default();
-        let from = stack.last().map_or(&top.directory, |level| &level.directory);
+        let from = stack
+            .last()
+            .map_or(&top.directory, |level| &level.directory);
         rustix::fs::renameat(from, &*child, &top.directory, &*name)?;
         top.children.push(name);
     }
@@ -154,10 +156,7 @@ fn open_up(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = rustix::fs::openat(parent, name, flags, Mode::empty())?;
     // `fchmod` refuses such a handle; its name below /proc leads to the very directory.
-    rustix::fs::chmod(
-        format!("/proc/self/fd/{}", handle.as_raw_fd()),
-        Mode::RWXU,
-    )
+    rustix::fs::chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)
 }
 
 /// Unlinks what is no directory, and names the directories that are left.

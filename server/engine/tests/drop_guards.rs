@@ -176,7 +176,10 @@ fn a_rebuild_of_a_lost_checkout_without_anything_of_its_own_pins_nothing() {
     let scene = Scene::new();
     let made = scene.provision("t1");
     let at = &made.checkout.path;
-    git(at, &["commit", "-q", "--allow-empty", "-m", "on the branch"]);
+    git(
+        at,
+        &["commit", "-q", "--allow-empty", "-m", "on the branch"],
+    );
     std::fs::remove_dir_all(at).unwrap();
     scene
         .engine
