@@ -11,7 +11,6 @@ use gix::objs::tree::EntryKind;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::identity::{Standing, standing};
 use crate::ids::{BranchName, CommitId};
 use crate::materialise::Provisioned;
 use crate::model::{Checkout, MaterialisePlan, Observer, RecoveryPoint, Warning};
@@ -42,16 +41,9 @@ impl Engine {
         restore: Option<&RecoveryPoint>,
         observer: &mut dyn Observer,
     ) -> Result<Provisioned> {
-        // A directory that somebody deleted leaves a registration, and in it commits that nobody else may name.
-        let is_lost =
-            checkout.admin_dir().exists() && standing(&checkout.path)? == Standing::Missing;
-        if is_lost && let Some(tip) = self.branch_tip(checkout)? {
-            crate::recovery::pin_without_directory(self, checkout, &tip)?;
-        }
         let branch = NewHead::Branch(checkout.branch.clone());
         let Some(point) = restore else {
-            let provisioned = self.rebuild(checkout, &branch, observer)?;
-            return Ok(with_fingerprint_of(checkout, provisioned));
+            return self.rebuild(checkout, &branch, observer);
         };
         let repository = self.open_repository(&checkout.common_dir)?;
         let saved = SavedState::read(&repository, point)?;
@@ -60,8 +52,7 @@ impl Engine {
             (Some(head), Purpose::Snapshot) if !on_branch => NewHead::Detached(head.clone()),
             _ => branch,
         };
-        let rebuilt = self.rebuild(checkout, &head, observer)?;
-        let mut provisioned = with_fingerprint_of(checkout, rebuilt);
+        let mut provisioned = self.rebuild(checkout, &head, observer)?;
         let mut put_back = || {
             PutBack {
                 engine: self,
@@ -88,15 +79,6 @@ impl Engine {
         provisioned.warnings.append(&mut warnings);
         Ok(provisioned)
     }
-}
-
-/// Filters stay trusted by what was seen at provision: one that an agent defined would otherwise run after its next pause.
-fn with_fingerprint_of(checkout: &Checkout, mut provisioned: Provisioned) -> Provisioned {
-    provisioned
-        .checkout
-        .filter_fingerprint
-        .clone_from(&checkout.filter_fingerprint);
-    provisioned
 }
 
 /// A recovery point, read.
