@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use gix::ObjectId;
@@ -20,6 +19,7 @@ use crate::registration::NewHead;
 use crate::repository::Repository;
 use crate::save::dir::{Root, split};
 use crate::save::index::write_with_mtime;
+use crate::save::lock::IndexLock;
 use crate::save::manifest::{Manifest, PathText, Purpose, VERSION};
 use crate::save::put;
 use crate::save::subject::{current_umask, filters_are_known, git_command, git_permissions, lossy};
@@ -166,7 +166,11 @@ impl PutBack<'_> {
         self.modes(&moved_on)?;
         if manifest.purpose == Purpose::Snapshot {
             self.admin_files()?;
-            self.index()?;
+            // A saved index is relative to the commit that HEAD was at: over another it would stage the undoing of
+            // whatever came since.
+            if manifest.head.as_ref() == Some(head) {
+                self.index()?;
+            }
             if !on_branch {
                 warnings.extend(self.attach_head(head)?);
             }
@@ -181,22 +185,25 @@ impl PutBack<'_> {
         Ok(warnings)
     }
 
-    /// Paths that the branch has otherwise than when it was saved: somebody committed to them meanwhile, and beside a
-    /// commit only what the commit could not hold is put back.
+    /// Paths that somebody committed to after the save, and that the save has no work of its own on: they stay as the
+    /// branch has them. Beside a commit, and where git converts a file, other bytes than the blob's are no such work.
     fn moved_on(&self, head: &CommitId) -> Result<BTreeSet<Vec<u8>>> {
         let manifest = &self.saved.manifest;
-        let Some(saved_head) = &manifest.head else {
+        let Some(saved_head) = manifest.head.as_ref().filter(|saved| *saved != head) else {
             return Ok(BTreeSet::new());
         };
-        if manifest.purpose == Purpose::Snapshot || saved_head == head {
-            return Ok(BTreeSet::new());
-        }
         let then = flat_tree_of_commit(&self.saved.odb, saved_head)?;
         let now = &self.materialised;
+        let files = &self.saved.files;
+        let is_work = |path: &Vec<u8>| {
+            manifest.purpose == Purpose::Snapshot
+                && files.get(path) != then.get(path)
+                && !manifest.raw.iter().any(|raw| raw.0 == *path)
+        };
         Ok(then
             .keys()
             .chain(now.keys())
-            .filter(|path| then.get(*path) != now.get(*path))
+            .filter(|path| then.get(*path) != now.get(*path) && !is_work(path))
             .cloned()
             .collect())
     }
@@ -365,7 +372,12 @@ impl PutBack<'_> {
             })?;
             write_with_mtime(&admin.join(name), &blob(&self.saved.odb, *shared)?, mtime)?;
         }
-        replace(&admin, &blob(&self.saved.odb, *id)?, mtime)
+        let instance = &self.engine.config().instance_id;
+        let lock = IndexLock::take(&admin, instance)?.ok_or_else(|| Error::Busy {
+            path: admin.join("index.lock"),
+            problem: "the index is locked".to_owned(),
+        })?;
+        lock.replace(&blob(&self.saved.odb, *id)?, mtime)
     }
 
     /// Puts HEAD back on the other branch that it was on, where that is still possible.
@@ -404,25 +416,4 @@ impl PutBack<'_> {
             }
         }
     }
-}
-
-/// Replaces the index as git does: by its lock, never over somebody's.
-fn replace(admin: &Path, bytes: &[u8], mtime: std::time::SystemTime) -> Result<()> {
-    let lock = admin.join("index.lock");
-    let made = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&lock);
-    match made {
-        Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            return Err(Error::Busy {
-                path: lock,
-                problem: "the index is locked".to_owned(),
-            });
-        }
-        Err(error) => return Err(Error::io("create", &lock, error)),
-    }
-    write_with_mtime(&lock, bytes, mtime)?;
-    std::fs::rename(&lock, admin.join("index")).map_err(|error| Error::io("replace", &lock, error))
 }
