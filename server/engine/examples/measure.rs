@@ -49,7 +49,7 @@ fn measure(scratch: &Path, repo: &Path, round: usize, table: &mut Table) -> Outc
         )
     };
     // Who goes first changes every round: the second finds warmer caches.
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         table.time("git worktree add", &engine, git_add)?;
     }
     let mut made = None;
@@ -59,7 +59,7 @@ fn measure(scratch: &Path, repo: &Path, round: usize, table: &mut Table) -> Outc
         made = Some(engine.provision(&repository, &plan, &mut Unobserved)?);
         Ok(())
     })?;
-    if round % 2 == 1 {
+    if !round.is_multiple_of(2) {
         table.time("git worktree add", &engine, git_add)?;
     }
     let made = made.ok_or("not provisioned")?.checkout;
