@@ -2,3 +2,5 @@
 
 pub mod events;
 pub mod registry;
+pub(crate) mod api;
+pub(crate) mod lifecycle;

@@ -18,6 +18,7 @@ pub(crate) const TEXT_CHARS: usize = 65_536;
 /// Reads the key of a worktree.
 pub(crate) fn key(key: Option<v1::WorktreeKey>) -> Result<Key> {
     let key = key.ok_or_else(|| Error::invalid("key", "is required"))?;
+    super::trace::name_worktree(&key.repo, &key.task_id);
     Ok(Key {
         repo: repo("key.repo", key.repo)?,
         task: task("key.task_id", &key.task_id)?,

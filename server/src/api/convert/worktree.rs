@@ -159,7 +159,7 @@ pub(crate) fn review(row: &ReviewRow) -> v1::Review {
         expire_time: Some(timestamp(row.expire_time)),
         key: Some(v1::WorktreeKey {
             repo: row.repo.clone(),
-            task_id: row.task_id.clone().unwrap_or_default(),
+            task_id: row.task_id.clone(),
         }),
         create_time: Some(timestamp(row.create_time)),
     }
