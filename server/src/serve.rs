@@ -1,6 +1,6 @@
 //! The process: what is started in which order, and how it ends.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use tokio::{
@@ -15,8 +15,10 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use worktree_engine::{Engine, EngineConfig};
 
 use crate::{
+    api,
     config::{Config, ListenAddress},
     events::EventHub,
+    lifecycle::{Lifecycle, Settings},
     registry::Registry,
     sockets::{self, Listening},
     state_dir::StateDir,
@@ -47,14 +49,13 @@ pub async fn serve(
         shutdown.clone(),
         config.limits.max_watches,
     );
-    let warnings = config.warnings();
-    for warning in &warnings {
+    for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
     let grace = config.limits.grace_period;
-    let service = Service::start(config, &state, registry.clone(), engine, hub, &shutdown).await?;
+    let lifecycle = lifecycle(&config, &state, registry.clone(), engine, hub, &shutdown).await?;
 
-    let (health, routes) = with_standard_services(service.routes()).await?;
+    let (health, routes) = with_standard_services(api::routes(&lifecycle)).await?;
     let stop = CancellationToken::new();
     let mut servers = spawn_servers(sockets, &routes, &stop);
     for address in &addresses {
@@ -69,7 +70,7 @@ pub async fn serve(
     };
     shutdown.cancel();
     set_health(&health, ServingStatus::NotServing).await;
-    if timeout_at(Instant::now() + grace, service.wait_idle())
+    if timeout_at(Instant::now() + grace, lifecycle.wait_idle())
         .await
         .is_err()
     {
@@ -160,6 +161,7 @@ fn spawn_servers(
     let mut servers = JoinSet::new();
     for socket in sockets {
         let router = Server::builder()
+            .layer(api::trace::TraceLayer)
             .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
             .add_routes(routes.clone());
@@ -179,24 +181,54 @@ fn spawn_servers(
     servers
 }
 
-/// The lifecycle and its services.
-struct Service;
-
-impl Service {
-    async fn start(
-        _config: Config,
-        _state: &StateDir,
-        _registry: Registry,
-        _engine: Arc<Engine>,
-        _hub: EventHub,
-        _shutdown: &CancellationToken,
-    ) -> anyhow::Result<Self> {
-        Ok(Self)
+/// Brings the lifecycle up: what was cut short is settled, and registry, git and disk are compared, before anything is
+/// served.
+async fn lifecycle(
+    config: &Config,
+    state: &StateDir,
+    registry: Registry,
+    engine: Arc<Engine>,
+    hub: EventHub,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<Arc<Lifecycle>> {
+    let limits = &config.limits;
+    let settings = Settings {
+        host_id: host_id(),
+        state_dir: state.path().to_owned(),
+        allow_roots: config.allow_roots.iter().map(canonical).collect(),
+        repositories: config
+            .repositories
+            .iter()
+            .map(|(name, path)| (name.clone(), canonical(path)))
+            .collect(),
+        lease_ttl: limits.lease_ttl_default,
+        lock_wait: limits.lock_wait,
+        gc_interval: limits.gc_interval,
+        event_retention: limits.event_retention,
+        event_retention_count: limits.event_retention_count,
+        reply_retention: limits.reply_retention,
+        warnings: config.warnings(),
+    };
+    let lifecycle = Lifecycle::new(engine, registry, hub, settings, shutdown.clone());
+    lifecycle.recover().await?;
+    let findings = lifecycle.reconcile(String::new(), String::new()).await?;
+    if !findings.is_empty() {
+        tracing::info!("{} findings between registry, git and disk", findings.len());
     }
+    lifecycle.start_timers();
+    Ok(lifecycle)
+}
 
-    fn routes(&self) -> Routes {
-        Routes::default()
-    }
+/// With every link resolved, so that what is below it is found to be; a path that is not there yet stays as it is.
+fn canonical(path: &PathBuf) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|error| {
+        tracing::warn!("{} cannot be used yet: {error}", path.display());
+        path.clone()
+    })
+}
 
-    async fn wait_idle(&self) {}
+/// The host's name: tells whose directory a path is.
+fn host_id() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
 }
