@@ -15,7 +15,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use worktree_engine::{Engine, EngineConfig};
 
 use crate::{
-    api,
+    api::{self, trace::TraceLayer},
     config::{Config, ListenAddress},
     events::EventHub,
     lifecycle::{Lifecycle, Settings},
@@ -49,13 +49,14 @@ pub async fn serve(
         shutdown.clone(),
         config.limits.max_watches,
     );
-    for warning in config.warnings() {
+    let warnings = config.warnings();
+    for warning in &warnings {
         tracing::warn!("{warning}");
     }
     let grace = config.limits.grace_period;
-    let lifecycle = lifecycle(&config, &state, registry.clone(), engine, hub, &shutdown).await?;
+    let service = Service::start(config, &state, registry.clone(), engine, hub, &shutdown).await?;
 
-    let (health, routes) = with_standard_services(api::routes(&lifecycle)).await?;
+    let (health, routes) = with_standard_services(service.routes()).await?;
     let stop = CancellationToken::new();
     let mut servers = spawn_servers(sockets, &routes, &stop);
     for address in &addresses {
@@ -70,7 +71,7 @@ pub async fn serve(
     };
     shutdown.cancel();
     set_health(&health, ServingStatus::NotServing).await;
-    if timeout_at(Instant::now() + grace, lifecycle.wait_idle())
+    if timeout_at(Instant::now() + grace, service.wait_idle())
         .await
         .is_err()
     {
@@ -161,9 +162,9 @@ fn spawn_servers(
     let mut servers = JoinSet::new();
     for socket in sockets {
         let router = Server::builder()
-            .layer(api::trace::TraceLayer)
             .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+            .layer(TraceLayer)
             .add_routes(routes.clone());
         let stop = stop.clone().cancelled_owned();
         servers.spawn(async move {
@@ -181,54 +182,64 @@ fn spawn_servers(
     servers
 }
 
-/// Brings the lifecycle up: what was cut short is settled, and registry, git and disk are compared, before anything is
-/// served.
-async fn lifecycle(
-    config: &Config,
-    state: &StateDir,
-    registry: Registry,
-    engine: Arc<Engine>,
-    hub: EventHub,
-    shutdown: &CancellationToken,
-) -> anyhow::Result<Arc<Lifecycle>> {
-    let limits = &config.limits;
-    let settings = Settings {
-        host_id: host_id(),
-        state_dir: state.path().to_owned(),
-        allow_roots: config.allow_roots.iter().map(canonical).collect(),
-        repositories: config
-            .repositories
-            .iter()
-            .map(|(name, path)| (name.clone(), canonical(path)))
-            .collect(),
-        lease_ttl: limits.lease_ttl_default,
-        lock_wait: limits.lock_wait,
-        gc_interval: limits.gc_interval,
-        event_retention: limits.event_retention,
-        event_retention_count: limits.event_retention_count,
-        reply_retention: limits.reply_retention,
-        warnings: config.warnings(),
-    };
-    let lifecycle = Lifecycle::new(engine, registry, hub, settings, shutdown.clone());
-    lifecycle.recover().await?;
-    let findings = lifecycle.reconcile(String::new(), String::new()).await?;
-    if !findings.is_empty() {
-        tracing::info!("{} findings between registry, git and disk", findings.len());
+/// The lifecycle and its services.
+struct Service {
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl Service {
+    /// Settles what an earlier run left, then starts what happens by itself.
+    async fn start(
+        config: Config,
+        state: &StateDir,
+        registry: Registry,
+        engine: Arc<Engine>,
+        hub: EventHub,
+        shutdown: &CancellationToken,
+    ) -> anyhow::Result<Self> {
+        let settings = Settings {
+            host_id: host_id(),
+            state_dir: state.path().to_owned(),
+            warnings: config.warnings(),
+            allow_roots: canonical(config.allow_roots),
+            repositories: config
+                .repositories
+                .into_iter()
+                .map(|(name, path)| (name, std::fs::canonicalize(&path).unwrap_or(path)))
+                .collect(),
+            limits: config.limits,
+        };
+        let lifecycle = Lifecycle::new(engine, registry, hub, settings, shutdown.clone());
+        lifecycle.recover().await?;
+        let findings = lifecycle.reconcile(String::new(), String::new()).await?;
+        if !findings.is_empty() {
+            tracing::info!(count = findings.len(), "registry, git and disk disagreed");
+        }
+        lifecycle.start_timers();
+        Ok(Self { lifecycle })
     }
-    lifecycle.start_timers();
-    Ok(lifecycle)
+
+    fn routes(&self) -> Routes {
+        api::routes(&self.lifecycle)
+    }
+
+    async fn wait_idle(&self) {
+        self.lifecycle.wait_idle().await;
+    }
 }
 
-/// With every link resolved, so that what is below it is found to be; a path that is not there yet stays as it is.
-fn canonical(path: &PathBuf) -> PathBuf {
-    std::fs::canonicalize(path).unwrap_or_else(|error| {
-        tracing::warn!("{} cannot be used yet: {error}", path.display());
-        path.clone()
-    })
+/// Roots are compared with resolved paths, so they are resolved too; one that is missing allows nothing yet.
+fn canonical(roots: Vec<PathBuf>) -> Vec<PathBuf> {
+    roots
+        .into_iter()
+        .map(|root| std::fs::canonicalize(&root).unwrap_or(root))
+        .collect()
 }
 
-/// The host's name: tells whose directory a path is.
+/// The name of this host.
 fn host_id() -> String {
-    let name = rustix::system::uname();
-    name.nodename().to_string_lossy().into_owned()
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
 }

@@ -105,7 +105,7 @@ fn of_service(error: &Error) -> Answer {
     let text = error.to_string();
     match error {
         Error::Engine(error) => of_engine(error),
-        Error::Registry(error) if error.is_disk_full() => Answer::new(ErrorReason::DiskFull)
+        Error::Registry(crate::registry::Error::DiskFull(_)) => Answer::new(ErrorReason::DiskFull)
             .with("path", "the state directory")
             .quota("disk", "the filesystem of the state directory is full"),
         Error::Registry(_) | Error::Internal(_) => Answer::new(ErrorReason::Internal),

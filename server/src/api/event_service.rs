@@ -22,8 +22,6 @@ use crate::{
     registry::StoredEvent,
 };
 
-/// How often a bookmark is sent where nothing is said.
-const BOOKMARK: Duration = Duration::from_secs(10);
 /// The longest interval of bookmarks.
 const BOOKMARK_MAX: Duration = Duration::from_secs(60 * 60);
 
@@ -61,7 +59,7 @@ impl EventService for Api {
         let message = request.into_inner();
         let hub = &self.lifecycle.hub;
         let answer = async {
-            let size = request::page_size(message.page_size)?;
+            let size = request::page_size(message.page_size, self.limits())?;
             let filter = self.filter(message.filter.unwrap_or_default()).await?;
             let after = Some(&*message.after).filter(|after| !after.is_empty());
             let page = hub
@@ -95,7 +93,7 @@ impl Api {
                 Some(WantedStart::After(position)) => Start::After(position),
                 Some(WantedStart::WithInitialState(_)) => Start::WithInitialState,
             },
-            bookmark_interval: interval.unwrap_or(BOOKMARK),
+            bookmark_interval: interval.unwrap_or(self.limits().bookmark_interval),
             include_progress: message.include_progress,
         })
     }

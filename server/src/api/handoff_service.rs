@@ -83,7 +83,7 @@ impl HandoffService for Api {
 
 impl Api {
     async fn handoffs(&self, message: v1::ListHandoffsRequest) -> Result<v1::ListHandoffsResponse> {
-        let size = request::page_size(message.page_size)?;
+        let size = request::page_size(message.page_size, self.limits())?;
         let key = request::key(message.key)?;
         let query = format!("handoffs {} {}", key.repo, key.task);
         let before = match page::cursor(&query, &message.page_token)? {

@@ -10,7 +10,8 @@ use super::{
     plain, request, respond, trace,
 };
 use crate::{
-    lifecycle::{AcquireOutcome, AcquireRequest, Error, LEASE_TTL_MAX, LEASE_TTL_MIN, Result},
+    config::Limits,
+    lifecycle::{AcquireOutcome, AcquireRequest, Error, Result},
     registry::HolderProcess,
 };
 
@@ -29,7 +30,9 @@ impl LeaseService for Api {
                 &message,
                 |outcome| acquired(outcome).encode_to_vec(),
             )?;
-            self.lifecycle.acquire_lease(call, wish(message)?).await
+            self.lifecycle
+                .acquire_lease(call, wish(message, self.limits())?)
+                .await
         };
         respond(answer.await, acquired)
     }
@@ -42,7 +45,7 @@ impl LeaseService for Api {
         let answer = async {
             let key = request::key(message.key)?;
             let epoch = request::required_epoch(message.lease_epoch)?;
-            let ttl = request::duration("ttl", message.ttl, LEASE_TTL_MIN, LEASE_TTL_MAX)?;
+            let ttl = request::ttl(message.ttl, self.limits())?;
             let lease = self.lifecycle.renew_lease(key, epoch, ttl).await?;
             Ok(v1::RenewLeaseResponse {
                 lease: Some(worktree::lease(&lease)),
@@ -69,7 +72,7 @@ impl LeaseService for Api {
     }
 }
 
-fn wish(message: v1::AcquireLeaseRequest) -> Result<AcquireRequest> {
+fn wish(message: v1::AcquireLeaseRequest, limits: &Limits) -> Result<AcquireRequest> {
     let key = request::key(message.key)?;
     if message.holder.trim().is_empty() {
         return Err(Error::invalid("holder", "is required"));
@@ -77,7 +80,7 @@ fn wish(message: v1::AcquireLeaseRequest) -> Result<AcquireRequest> {
     request::at_most("holder", &message.holder, request::NAME_CHARS)?;
     request::at_most("runtime", &message.runtime, 64)?;
     request::at_most("takeover_reason", &message.takeover_reason, 1000)?;
-    let ttl = request::duration("ttl", message.ttl, LEASE_TTL_MIN, LEASE_TTL_MAX)?;
+    let ttl = request::ttl(message.ttl, limits)?;
     let holder_process = match message.holder_process {
         Some(process) => {
             if process.pid <= 0 {

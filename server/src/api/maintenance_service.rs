@@ -9,11 +9,11 @@ use worktree_proto::v1::{
 };
 
 use super::{
-    Api, MAX_MESSAGE,
+    Api,
     convert::{count, duration, timestamp, worktree},
     plain, request, trace,
 };
-use crate::lifecycle::{Error, LEASE_TTL_MAX, LEASE_TTL_MIN, Result, Sweep, SweepItem};
+use crate::lifecycle::{Error, Result, Sweep, SweepItem};
 
 #[tonic::async_trait]
 impl MaintenanceService for Api {
@@ -27,7 +27,8 @@ impl MaintenanceService for Api {
         let (_, extensions, message) = request.into_parts();
         let answer = async {
             let trace_id = trace::trace_id(&extensions);
-            let items = self.lifecycle.collect(sweep(message)?, trace_id).await?;
+            let sweep = sweep(message, self.lifecycle.default_sweep())?;
+            let items = self.lifecycle.collect(sweep, trace_id).await?;
             let items = stream::unfold(items, |mut items| async {
                 let item = items.recv().await?;
                 Some((Ok(part(item)), items))
@@ -59,6 +60,7 @@ impl Api {
     fn info(&self) -> v1::GetServerInfoResponse {
         let lifecycle = &self.lifecycle;
         let settings = &lifecycle.settings;
+        let limits = &settings.limits;
         let config = lifecycle.engine.config();
         v1::GetServerInfoResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -67,20 +69,20 @@ impl Api {
             git_version: lifecycle.engine.git_version().to_owned(),
             features: Vec::new(),
             limits: Some(v1::ServerLimits {
-                lease_ttl_default: Some(duration(settings.lease_ttl)),
-                lease_ttl_min: Some(duration(LEASE_TTL_MIN)),
-                lease_ttl_max: Some(duration(LEASE_TTL_MAX)),
-                lock_wait: Some(duration(settings.lock_wait)),
-                page_size_default: 100,
-                page_size_max: 1000,
+                lease_ttl_default: Some(duration(limits.lease_ttl_default)),
+                lease_ttl_min: Some(duration(limits.lease_ttl_min)),
+                lease_ttl_max: Some(duration(limits.lease_ttl_max)),
+                lock_wait: Some(duration(limits.lock_wait)),
+                page_size_default: i32::try_from(limits.page_size_default).unwrap_or(i32::MAX),
+                page_size_max: i32::try_from(limits.page_size_max).unwrap_or(i32::MAX),
                 sor_file_max_bytes: count(worktree_engine::sor::MAX_FILE_BYTES),
                 saved_file_max_bytes: count(config.max_saved_file),
-                title_max_chars: 200,
-                text_max_chars: 65_536,
-                event_retention: Some(duration(settings.event_retention)),
-                event_retention_count: count(settings.event_retention_count),
-                reply_retention: Some(duration(settings.reply_retention)),
-                message_max_bytes: count(MAX_MESSAGE),
+                title_max_chars: i32::try_from(limits.title_max_chars).unwrap_or(i32::MAX),
+                text_max_chars: i32::try_from(limits.text_max_chars).unwrap_or(i32::MAX),
+                event_retention: Some(duration(limits.event_retention)),
+                event_retention_count: count(limits.event_retention_count),
+                reply_retention: Some(duration(limits.reply_retention)),
+                message_max_bytes: count(limits.message_max_bytes),
             }),
             worktree_root: config.root.to_string_lossy().into_owned(),
             state_dir: settings.state_dir.to_string_lossy().into_owned(),
@@ -90,8 +92,7 @@ impl Api {
     }
 }
 
-fn sweep(message: v1::CollectGarbageRequest) -> Result<Sweep> {
-    let default = Sweep::default();
+fn sweep(message: v1::CollectGarbageRequest, default: Sweep) -> Result<Sweep> {
     if message.active.len() > 10_000 {
         return Err(Error::invalid("active", "must be at most 10,000"));
     }
@@ -112,6 +113,7 @@ fn sweep(message: v1::CollectGarbageRequest) -> Result<Sweep> {
         max_count,
         active: message.active.into_iter().collect(),
         dry_run: message.dry_run,
+        idle: default.idle,
     })
 }
 

@@ -22,28 +22,35 @@ use worktree_proto::v1::{
     review_service_server::ReviewServiceServer, worktree_service_server::WorktreeServiceServer,
 };
 
-use crate::lifecycle::{Answer, Error, Lifecycle};
-
-/// The largest message that the server takes: a handoff of 1 MiB and its neighbours fit.
-pub(crate) const MAX_MESSAGE: usize = 4 << 20;
+use crate::{
+    config::Limits,
+    lifecycle::{Answer, Error, Lifecycle},
+};
 
 /// The six services, on one lifecycle.
 pub(crate) fn routes(lifecycle: &Arc<Lifecycle>) -> Routes {
+    let most = lifecycle.settings.limits.message_max_bytes;
     let api = Api {
         lifecycle: Arc::clone(lifecycle),
     };
-    Routes::new(WorktreeServiceServer::new(api.clone()).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(LeaseServiceServer::new(api.clone()).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(HandoffServiceServer::new(api.clone()).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(ReviewServiceServer::new(api.clone()).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(EventServiceServer::new(api.clone()).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(MaintenanceServiceServer::new(api).max_decoding_message_size(MAX_MESSAGE))
+    Routes::new(WorktreeServiceServer::new(api.clone()).max_decoding_message_size(most))
+        .add_service(LeaseServiceServer::new(api.clone()).max_decoding_message_size(most))
+        .add_service(HandoffServiceServer::new(api.clone()).max_decoding_message_size(most))
+        .add_service(ReviewServiceServer::new(api.clone()).max_decoding_message_size(most))
+        .add_service(EventServiceServer::new(api.clone()).max_decoding_message_size(most))
+        .add_service(MaintenanceServiceServer::new(api).max_decoding_message_size(most))
 }
 
 /// What every service is made of.
 #[derive(Debug, Clone)]
 pub(crate) struct Api {
     lifecycle: Arc<Lifecycle>,
+}
+
+impl Api {
+    fn limits(&self) -> &Limits {
+        &self.lifecycle.settings.limits
+    }
 }
 
 /// Turns what the lifecycle answered into a response.

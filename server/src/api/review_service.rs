@@ -13,8 +13,6 @@ use super::{
 };
 use crate::lifecycle::{Error, Lifecycle, Result, ReviewOutcome, ReviewWish};
 
-/// How long a review stays where nothing is said.
-const TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest that one stays.
 const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
@@ -33,7 +31,9 @@ impl ReviewService for Api {
                 &message,
                 |outcome| created(outcome).encode_to_vec(),
             )?;
-            self.lifecycle.create_review(call, wish(message)?).await
+            self.lifecycle
+                .create_review(call, wish(message, self.limits().review_ttl)?)
+                .await
         };
         respond(answer.await, created)
     }
@@ -66,7 +66,7 @@ impl ReviewService for Api {
 
 impl Api {
     async fn reviews(&self, message: v1::ListReviewsRequest) -> Result<v1::ListReviewsResponse> {
-        let size = request::page_size(message.page_size)?;
+        let size = request::page_size(message.page_size, self.limits())?;
         if !message.task_id.is_empty() {
             request::task("task_id", &message.task_id)?;
         }
@@ -92,7 +92,7 @@ impl Api {
     }
 }
 
-fn wish(message: v1::CreateReviewRequest) -> Result<ReviewWish> {
+fn wish(message: v1::CreateReviewRequest, default_ttl: Duration) -> Result<ReviewWish> {
     let key = message
         .key
         .ok_or_else(|| Error::invalid("key", "is required"))?;
@@ -119,7 +119,7 @@ fn wish(message: v1::CreateReviewRequest) -> Result<ReviewWish> {
         task,
         sha,
         reviewer: message.reviewer,
-        ttl: ttl.unwrap_or(TTL),
+        ttl: ttl.unwrap_or(default_ttl),
     })
 }
 

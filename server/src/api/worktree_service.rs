@@ -231,7 +231,7 @@ impl WorktreeService for Api {
 
 impl Api {
     async fn list(&self, message: v1::ListWorktreesRequest) -> Result<v1::ListWorktreesResponse> {
-        let size = request::page_size(message.page_size)?;
+        let size = request::page_size(message.page_size, self.limits())?;
         let states = message
             .states
             .iter()
@@ -262,7 +262,7 @@ impl Api {
     }
 
     async fn branches(&self, message: v1::ListBranchesRequest) -> Result<v1::ListBranchesResponse> {
-        let size = request::page_size(message.page_size)?;
+        let size = request::page_size(message.page_size, self.limits())?;
         let repo = request::repo("repo", message.repo)?;
         let query = format!("branches {repo}");
         let after = page::cursor(&query, &message.page_token)?;

@@ -30,9 +30,6 @@ use crate::{
     registry::{Change, WorktreeRow},
 };
 
-/// Only worktrees idle for so long are reaped for the count.
-const COUNT_IDLE: Duration = Duration::from_secs(60 * 60);
-
 /// What a sweep is to do.
 #[derive(Debug, Clone)]
 pub(crate) struct Sweep {
@@ -46,18 +43,8 @@ pub(crate) struct Sweep {
     pub(crate) active: HashSet<String>,
     /// Only say what would be done.
     pub(crate) dry_run: bool,
-}
-
-impl Default for Sweep {
-    fn default() -> Self {
-        Self {
-            repo: String::new(),
-            max_age: Duration::from_secs(72 * 60 * 60),
-            max_count: 25,
-            active: HashSet::new(),
-            dry_run: false,
-        }
-    }
+    /// Only worktrees idle for so long are reaped for the count.
+    pub(crate) idle: Duration,
 }
 
 /// One item of a sweep.
@@ -72,6 +59,19 @@ pub(crate) enum SweepItem {
 }
 
 impl Lifecycle {
+    /// The sweep that runs by itself.
+    pub(crate) fn default_sweep(&self) -> Sweep {
+        let limits = &self.settings.limits;
+        Sweep {
+            repo: String::new(),
+            max_age: limits.gc_max_age,
+            max_count: limits.gc_max_count,
+            active: HashSet::new(),
+            dry_run: false,
+            idle: limits.gc_idle,
+        }
+    }
+
     /// Begins a sweep; it goes on if the receiver goes away.
     pub(crate) async fn collect(
         self: &Arc<Self>,
@@ -88,7 +88,11 @@ impl Lifecycle {
         };
         let lock = self
             .locks
-            .take("sweep", "garbage collection", self.settings.lock_wait)
+            .take(
+                "sweep",
+                "garbage collection",
+                self.settings.limits.lock_wait,
+            )
             .await?;
         let (sender, receiver) = mpsc::unbounded_channel();
         let this = self.share();
@@ -367,7 +371,7 @@ fn due(
         rows.sort_by_key(|row| row.last_active_time);
         let over = rows.len().saturating_sub(sweep.max_count);
         let idle_enough = rows.into_iter().filter(|row| {
-            protection(row, &sweep.active, now).is_none() && idle(row, now) >= COUNT_IDLE
+            protection(row, &sweep.active, now).is_none() && idle(row, now) >= sweep.idle
         });
         due.extend(
             idle_enough

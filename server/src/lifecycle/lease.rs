@@ -96,7 +96,9 @@ impl Lifecycle {
         trace_id: &str,
     ) -> (WorktreeRow, Lease, Vec<NewEvent>) {
         let now = Self::now();
-        let ttl = request.ttl.unwrap_or(self.settings.lease_ttl);
+        let ttl = request
+            .ttl
+            .unwrap_or(self.settings.limits.lease_ttl_default);
         let live = row.live_lease(now).cloned();
         row.state = State::Working;
         touch(&mut row);

@@ -22,7 +22,7 @@ mod review;
 mod run;
 mod timers;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
@@ -43,7 +43,7 @@ pub(crate) use resume::ResumeOutcome;
 pub(crate) use review::{ReviewOutcome, ReviewWish};
 pub(crate) use run::{Answer, Call};
 
-use crate::{events::EventHub, registry::Registry};
+use crate::{config::Limits, events::EventHub, registry::Registry};
 use locks::Locks;
 
 /// The numbers and names that the service runs with.
@@ -57,26 +57,11 @@ pub(crate) struct Settings {
     pub(crate) allow_roots: Vec<PathBuf>,
     /// Repositories by name; canonical.
     pub(crate) repositories: BTreeMap<String, PathBuf>,
-    /// The length of a lease that asks for none.
-    pub(crate) lease_ttl: Duration,
-    /// How long a call waits for another on the same worktree.
-    pub(crate) lock_wait: Duration,
-    /// How often garbage is collected; zero: never by itself.
-    pub(crate) gc_interval: Duration,
-    /// How long events are kept.
-    pub(crate) event_retention: Duration,
-    /// How many events are kept.
-    pub(crate) event_retention_count: u64,
-    /// How long answers by `request_id` are kept.
-    pub(crate) reply_retention: Duration,
+    /// The numbers.
+    pub(crate) limits: Limits,
     /// What an operator should know.
     pub(crate) warnings: Vec<String>,
 }
-
-/// The shortest lease.
-pub(crate) const LEASE_TTL_MIN: Duration = Duration::from_secs(5);
-/// The longest lease.
-pub(crate) const LEASE_TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Which worktree: the repository as the caller spells it, and the task.
 #[derive(Debug, Clone)]

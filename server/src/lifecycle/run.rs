@@ -110,7 +110,7 @@ impl Lifecycle {
         work: impl FnOnce(&Engine) -> EngineResult<T> + Send + 'static,
     ) -> Result<T> {
         let permit = Arc::clone(&self.blocking).acquire_owned();
-        let permit = tokio::time::timeout(self.settings.lock_wait, permit)
+        let permit = tokio::time::timeout(self.settings.limits.lock_wait, permit)
             .await
             .map_err(|_| Error::QueueFull)?
             .map_err(|_| Error::Draining { position: None })?;

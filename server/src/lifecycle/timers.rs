@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Lifecycle, Result, Sweep};
+use super::{Lifecycle, Result};
 
 /// The longest pause between two looks at the leases.
 const LEASE_TICK: Duration = Duration::from_secs(1);
@@ -27,15 +27,16 @@ impl Lifecycle {
                 .await
                 .map(drop)
         });
-        self.every(
-            SLOW_TICK,
-            SLOW_TICK,
-            |this| async move { this.compact().await },
-        );
-        if !self.settings.gc_interval.is_zero() {
-            let interval = self.settings.gc_interval;
+        let compaction = self.settings.limits.compaction_interval;
+        if !compaction.is_zero() {
+            self.every(compaction, compaction, |this| async move {
+                this.compact().await
+            });
+        }
+        if !self.settings.limits.gc_interval.is_zero() {
+            let interval = self.settings.limits.gc_interval;
             self.every(FIRST_SWEEP.min(interval), interval, |this| async move {
-                let mut items = this.collect(Sweep::default(), String::new()).await?;
+                let mut items = this.collect(this.default_sweep(), String::new()).await?;
                 while items.recv().await.is_some() {}
                 Ok(())
             });
@@ -87,9 +88,9 @@ impl Lifecycle {
         let before = |age: Duration| now.checked_sub(age).unwrap_or(jiff::Timestamp::MIN);
         self.registry
             .compact(
-                before(self.settings.event_retention),
-                self.settings.event_retention_count,
-                before(self.settings.reply_retention),
+                before(self.settings.limits.event_retention),
+                self.settings.limits.event_retention_count,
+                before(self.settings.limits.reply_retention),
             )
             .await?;
         Ok(())
