@@ -1,0 +1,32 @@
+//! The service as its callers meet it: the built binary, driven through a real socket, on real repositories.
+//!
+//! One binary for all, so that it is linked once. Nothing here waits by sleeping: what is waited for is an event, the
+//! end of a process, or the answer to a question that is asked again.
+#![allow(clippy::unwrap_used)]
+
+mod events;
+mod repo;
+mod scene;
+mod task;
+
+mod bad_input;
+mod bad_repository;
+mod concurrency;
+mod crash;
+mod diff;
+mod disk_full;
+mod gc;
+mod handoff;
+mod identity;
+mod leases;
+mod lifecycle;
+mod pause;
+mod registry_file;
+mod repositories;
+mod repository_shapes;
+mod request_ids;
+mod review;
+mod server;
+mod story;
+mod watch;
+mod watch_storm;
