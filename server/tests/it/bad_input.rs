@@ -23,7 +23,12 @@ struct Traces {
 
 impl Traces {
     async fn of(scene: &Scene) -> Self {
-        let root = scene.client.get_server_info(v1::GetServerInfoRequest {}).await.unwrap().worktree_root;
+        let root = scene
+            .client
+            .get_server_info(v1::GetServerInfoRequest {})
+            .await
+            .unwrap()
+            .worktree_root;
         Self {
             events: events::log(&scene.client).await.len(),
             refs: scene.repo.refs(),
@@ -35,13 +40,20 @@ impl Traces {
 
     async fn assert_same(&self, scene: &Scene) {
         let after = Self::of(scene).await;
-        assert_eq!((self.events, &self.refs, &self.registered, &self.root), (after.events, &after.refs, &after.registered, &after.root));
+        assert_eq!(
+            (self.events, &self.refs, &self.registered, &self.root),
+            (after.events, &after.refs, &after.registered, &after.root)
+        );
         self.bystanders.assert_same(&after.bystanders);
     }
 }
 
-async fn scaffold(task: &Task, scaffold: v1::Scaffold) -> Result<v1::ProvisionWorktreeResponse, worktreed_client::Error> {
-    task.try_provision(|request| request.scaffold = Some(scaffold)).await
+async fn scaffold(
+    task: &Task,
+    scaffold: v1::Scaffold,
+) -> Result<v1::ProvisionWorktreeResponse, worktreed_client::Error> {
+    task.try_provision(|request| request.scaffold = Some(scaffold))
+        .await
 }
 
 #[tokio::test]
@@ -50,22 +62,64 @@ async fn texts_that_are_too_long_are_refused_by_field() {
     let before = Traces::of(&scene).await;
     let task = scene.task("t1");
     let long = |count: usize| "x".repeat(count);
-    let one = v1::Scaffold { title: long(1 << 20), ..Default::default() };
+    let one = v1::Scaffold {
+        title: long(1 << 20),
+        ..Default::default()
+    };
     refused_field(scaffold(&task, one).await, "scaffold.title");
-    let one = v1::Scaffold { title: long(201), ..Default::default() };
+    let one = v1::Scaffold {
+        title: long(201),
+        ..Default::default()
+    };
     refused_field(scaffold(&task, one).await, "scaffold.title");
-    let one = v1::Scaffold { description: long(65_537), ..Default::default() };
+    let one = v1::Scaffold {
+        description: long(65_537),
+        ..Default::default()
+    };
     refused_field(scaffold(&task, one).await, "scaffold.description");
-    let one = v1::Scaffold { acceptance_criteria: vec![String::new(); 1_001], ..Default::default() };
-    assert_eq!(scaffold(&task, one).await.unwrap_err().code(), Code::InvalidArgument);
-    let commands = Some(v1::ScaffoldCommands { verify: long(65_537), ..Default::default() });
-    refused_field(scaffold(&task, v1::Scaffold { commands, ..Default::default() }).await, "scaffold.commands.verify");
-    refused_field(task.try_provision(|request| request.kind = long(65)).await, "kind");
-    refused_field(task.try_provision(|request| request.display_name = long(201)).await, "display_name");
-    refused_field(task.try_provision(|request| request.labels = [(long(64), String::new())].into()).await, "labels");
+    let one = v1::Scaffold {
+        acceptance_criteria: vec![String::new(); 1_001],
+        ..Default::default()
+    };
+    assert_eq!(
+        scaffold(&task, one).await.unwrap_err().code(),
+        Code::InvalidArgument
+    );
+    let commands = Some(v1::ScaffoldCommands {
+        verify: long(65_537),
+        ..Default::default()
+    });
+    refused_field(
+        scaffold(
+            &task,
+            v1::Scaffold {
+                commands,
+                ..Default::default()
+            },
+        )
+        .await,
+        "scaffold.commands.verify",
+    );
+    refused_field(
+        task.try_provision(|request| request.kind = long(65)).await,
+        "kind",
+    );
+    refused_field(
+        task.try_provision(|request| request.display_name = long(201))
+            .await,
+        "display_name",
+    );
+    refused_field(
+        task.try_provision(|request| request.labels = [(long(64), String::new())].into())
+            .await,
+        "labels",
+    );
     before.assert_same(&scene).await;
     // A title of many bytes and few characters is fine.
-    let one = v1::Scaffold { title: "☃".repeat(200), ..Default::default() };
+    let one = v1::Scaffold {
+        title: "☃".repeat(200),
+        ..Default::default()
+    };
     scaffold(&task, one).await.unwrap();
 }
 
@@ -77,18 +131,51 @@ async fn bases_that_do_not_resolve_or_look_like_options_are_refused() {
     let blob = scene.repo.git(&["rev-parse", "HEAD:README.md"]);
     let with = |base: Base| task.try_provision(|request| request.base = Some(base));
     let missing = "f".repeat(40);
-    for name in ["no-such-branch", "HEAD~100", "refs/heads/none", blob.as_str(), missing.as_str()] {
+    for name in [
+        "no-such-branch",
+        "HEAD~100",
+        "refs/heads/none",
+        blob.as_str(),
+        missing.as_str(),
+    ] {
         let error = with(Base::BaseRef(name.to_owned())).await.unwrap_err();
-        assert!(matches!(error.reason(), Some(ErrorReason::BaseNotFound | ErrorReason::InvalidField)), "{name}: {error}");
+        assert!(
+            matches!(
+                error.reason(),
+                Some(ErrorReason::BaseNotFound | ErrorReason::InvalidField)
+            ),
+            "{name}: {error}"
+        );
     }
-    let error = refused(with(Base::BaseSha(missing.clone())).await, Code::NotFound, ErrorReason::BaseNotFound);
+    let error = refused(
+        with(Base::BaseSha(missing.clone())).await,
+        Code::NotFound,
+        ErrorReason::BaseNotFound,
+    );
     assert_eq!(metadata(&error, "base"), missing);
-    refused(with(Base::BaseSha(blob)).await, Code::NotFound, ErrorReason::BaseNotFound);
+    refused(
+        with(Base::BaseSha(blob)).await,
+        Code::NotFound,
+        ErrorReason::BaseNotFound,
+    );
     for name in ["--all", "-q", "--output=/tmp/x", "--end-of-options"] {
         let error = with(Base::BaseRef(name.to_owned())).await.unwrap_err();
-        assert!(matches!(error.reason(), Some(ErrorReason::BaseNotFound | ErrorReason::InvalidField)), "{name}: {error}");
+        assert!(
+            matches!(
+                error.reason(),
+                Some(ErrorReason::BaseNotFound | ErrorReason::InvalidField)
+            ),
+            "{name}: {error}"
+        );
     }
-    for sha in ["", "abc", &"F".repeat(40), &"g".repeat(40), &"a".repeat(41), "HEAD"] {
+    for sha in [
+        "",
+        "abc",
+        &"F".repeat(40),
+        &"g".repeat(40),
+        &"a".repeat(41),
+        "HEAD",
+    ] {
         refused_field(with(Base::BaseSha(sha.to_owned())).await, "base_sha");
     }
     refused_field(with(Base::BaseRef("x".repeat(1_025))).await, "base_ref");
@@ -102,20 +189,60 @@ async fn tasks_that_need_no_worktree_and_isolation_that_is_not_made_are_refused(
     let before = Traces::of(&scene).await;
     let task = scene.task("t1");
     for kind in ["research", "review"] {
-        let answer = task.try_provision(|request| request.kind = kind.to_owned()).await;
-        let error = refused(answer, Code::InvalidArgument, ErrorReason::TaskNeedsNoWorktree);
+        let answer = task
+            .try_provision(|request| request.kind = kind.to_owned())
+            .await;
+        let error = refused(
+            answer,
+            Code::InvalidArgument,
+            ErrorReason::TaskNeedsNoWorktree,
+        );
         assert_eq!(metadata(&error, "kind"), kind);
     }
-    let answer = task.try_provision(|request| request.isolation = Isolation::Container.into()).await;
-    refused(answer, Code::InvalidArgument, ErrorReason::IsolationNotProvisioned);
-    refused_field(task.try_provision(|request| request.isolation = 77).await, "isolation");
-    for directory in ["/abs", "..", "a/../b", "a//b", "a/b/c/d/e", ".git", "a/.git", "-x\n", "a\\b"] {
-        refused_field(task.try_provision(|request| request.sor_dir = directory.to_owned()).await, "sor_dir");
+    let answer = task
+        .try_provision(|request| request.isolation = Isolation::Container.into())
+        .await;
+    refused(
+        answer,
+        Code::InvalidArgument,
+        ErrorReason::IsolationNotProvisioned,
+    );
+    refused_field(
+        task.try_provision(|request| request.isolation = 77).await,
+        "isolation",
+    );
+    for directory in [
+        "/abs",
+        "..",
+        "a/../b",
+        "a//b",
+        "a/b/c/d/e",
+        ".git",
+        "a/.git",
+        "-x\n",
+        "a\\b",
+    ] {
+        refused_field(
+            task.try_provision(|request| request.sor_dir = directory.to_owned())
+                .await,
+            "sor_dir",
+        );
     }
-    refused_field(task.try_provision(|request| request.request_id = "not-a-uuid".to_owned()).await, "request_id");
+    refused_field(
+        task.try_provision(|request| request.request_id = "not-a-uuid".to_owned())
+            .await,
+        "request_id",
+    );
     before.assert_same(&scene).await;
-    let made = task.try_provision(|request| request.kind = "gardening".to_owned()).await.unwrap();
-    assert_eq!(made.worktree.unwrap().kind, "gardening", "an unknown kind counts as code");
+    let made = task
+        .try_provision(|request| request.kind = "gardening".to_owned())
+        .await
+        .unwrap();
+    assert_eq!(
+        made.worktree.unwrap().kind,
+        "gardening",
+        "an unknown kind counts as code"
+    );
 }
 
 #[tokio::test]
@@ -123,14 +250,45 @@ async fn a_missing_key_and_an_unknown_worktree_are_told_apart() {
     let scene = Scene::new().await;
     let before = Traces::of(&scene).await;
     let client = &scene.client;
-    refused_field(client.provision_worktree(v1::ProvisionWorktreeRequest::default()).await, "key");
-    refused_field(client.get_worktree(v1::GetWorktreeRequest::default()).await, "name");
-    refused_field(client.pause_worktree(v1::PauseWorktreeRequest::default()).await, "key");
-    refused_field(client.acquire_lease(v1::AcquireLeaseRequest::default()).await, "key");
-    refused_field(Task::new(client, std::path::Path::new(""), "t1").try_get().await, "key.repo");
-    let by_id = |id: &str| client.get_worktree(v1::GetWorktreeRequest { name: Some(v1::get_worktree_request::Name::Id(id.to_owned())) });
+    refused_field(
+        client
+            .provision_worktree(v1::ProvisionWorktreeRequest::default())
+            .await,
+        "key",
+    );
+    refused_field(
+        client.get_worktree(v1::GetWorktreeRequest::default()).await,
+        "name",
+    );
+    refused_field(
+        client
+            .pause_worktree(v1::PauseWorktreeRequest::default())
+            .await,
+        "key",
+    );
+    refused_field(
+        client
+            .acquire_lease(v1::AcquireLeaseRequest::default())
+            .await,
+        "key",
+    );
+    refused_field(
+        Task::new(client, std::path::Path::new(""), "t1")
+            .try_get()
+            .await,
+        "key.repo",
+    );
+    let by_id = |id: &str| {
+        client.get_worktree(v1::GetWorktreeRequest {
+            name: Some(v1::get_worktree_request::Name::Id(id.to_owned())),
+        })
+    };
     refused_field(by_id("not-a-uuid").await, "id");
-    refused(by_id("01890a5d-ac96-774b-bcce-b302099a8057").await, Code::NotFound, ErrorReason::WorktreeNotFound);
+    refused(
+        by_id("01890a5d-ac96-774b-bcce-b302099a8057").await,
+        Code::NotFound,
+        ErrorReason::WorktreeNotFound,
+    );
 
     let task = scene.task("unknown");
     let (code, reason) = (Code::NotFound, ErrorReason::WorktreeNotFound);
@@ -154,62 +312,6 @@ async fn a_missing_key_and_an_unknown_worktree_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_page_token_from_elsewhere_is_refused() {
-    let scene = Scene::new().await;
-    for name in ["t1", "t2", "t3"] {
-        scene.task(name).provision().await;
-    }
-    let client = &scene.client;
-    let list = |page_token: &str, states: Vec<i32>| {
-        client.list_worktrees(v1::ListWorktreesRequest { page_size: 2, page_token: page_token.to_owned(), states, ..Default::default() })
-    };
-    let first = list("", vec![]).await.unwrap();
-    assert_eq!(first.worktrees.len(), 2);
-    let second = list(&first.next_page_token, vec![]).await.unwrap();
-    assert_eq!((second.worktrees.len(), second.next_page_token.as_str()), (1, ""));
-    let names: Vec<_> = first.worktrees.iter().chain(&second.worktrees).map(|one| one.key.as_ref().unwrap().task_id.as_str()).collect();
-    assert_eq!(names, ["t3", "t2", "t1"], "the newest first");
-
-    let (code, reason) = (Code::InvalidArgument, ErrorReason::PageTokenInvalid);
-    refused(list("nonsense", vec![]).await, code, reason);
-    refused(list("AAAA", vec![]).await, code, reason);
-    refused(list(&first.next_page_token, vec![v1::WorktreeState::Paused.into()]).await, code, reason);
-    let branches = |page_token: &str| {
-        let repo = scene.repo.path.to_str().unwrap().to_owned();
-        client.list_branches(v1::ListBranchesRequest { repo, page_size: 1, page_token: page_token.to_owned() })
-    };
-    refused(branches(&first.next_page_token).await, code, reason);
-    let page = branches("").await.unwrap();
-    assert_eq!(page.branches[0].name, "clawboo/task-t1");
-    refused(list(&page.next_page_token, vec![]).await, code, reason);
-    refused_field(client.list_worktrees(v1::ListWorktreesRequest { page_size: -1, ..Default::default() }).await, "page_size");
-}
-
-#[tokio::test]
-async fn positions_and_filters_that_say_nothing_are_refused() {
-    let scene = Scene::new().await;
-    scene.task("t1").provision().await;
-    let client = &scene.client;
-    let list = |after: &str| client.list_events(v1::ListEventsRequest { after: after.to_owned(), ..Default::default() });
-    for position in ["nonsense", "0", "AAAAAAAA"] {
-        let error = list(position).await.unwrap_err();
-        assert!(matches!(error.reason(), Some(ErrorReason::PositionUnknown | ErrorReason::InvalidField)), "{error}");
-    }
-    let watch = |request: v1::WatchEventsRequest| async move { client.watch_events(request).await?.message().await };
-    let filter = |filter: v1::EventFilter| v1::WatchEventsRequest { filter: Some(filter), ..Default::default() };
-    let missing = v1::EventFilter { repo: scene.path().join("repos/none").to_str().unwrap().to_owned(), ..Default::default() };
-    refused(watch(filter(missing)).await, Code::NotFound, ErrorReason::RepositoryNotFound);
-    let empty_name = v1::EventFilter { task_ids: vec![String::new()], ..Default::default() };
-    refused_field(watch(filter(empty_name)).await, "filter.task_ids[0]");
-    let many = v1::EventFilter { task_ids: vec!["a".to_owned(); 1_001], ..Default::default() };
-    refused_field(watch(filter(many)).await, "filter.task_ids");
-    let none = v1::EventFilter { kinds: vec![0], ..Default::default() };
-    refused_field(watch(filter(none)).await, "filter.kinds[0]");
-    let short = Some(prost_types::Duration { seconds: 0, nanos: 1 });
-    refused_field(watch(v1::WatchEventsRequest { bookmark_interval: short, ..Default::default() }).await, "bookmark_interval");
-}
-
-#[tokio::test]
 async fn wrong_lease_requests_are_refused_by_field() {
     let scene = Scene::new().await;
     let task = scene.task("t1");
@@ -217,17 +319,33 @@ async fn wrong_lease_requests_are_refused_by_field() {
     let before = Traces::of(&scene).await;
     refused_field(task.acquire("").await, "holder");
     refused_field(task.acquire(&"h".repeat(201)).await, "holder");
-    refused_field(task.acquire_with("anna", |request| request.runtime = "r".repeat(65)).await, "runtime");
+    refused_field(
+        task.acquire_with("anna", |request| request.runtime = "r".repeat(65))
+            .await,
+        "runtime",
+    );
     for seconds in [-1, 0, 4, 86_401, i64::MAX] {
         let ttl = Some(prost_types::Duration { seconds, nanos: 0 });
-        refused_field(task.acquire_with("anna", |request| request.ttl = ttl).await, "ttl");
+        refused_field(
+            task.acquire_with("anna", |request| request.ttl = ttl).await,
+            "ttl",
+        );
     }
     refused_field(task.renew(0).await, "lease_epoch");
     refused_field(task.release(-1).await, "lease_epoch");
     refused_field(task.checkpoint(-1).await, "lease_epoch");
-    let process = Some(v1::HolderProcess { pid: 0, ..Default::default() });
-    refused_field(task.acquire_with("anna", |request| request.holder_process = process).await, "holder_process.pid");
-    let stale = task.pause_with(|request| request.etag = "stale".to_owned()).await;
+    let process = Some(v1::HolderProcess {
+        pid: 0,
+        ..Default::default()
+    });
+    refused_field(
+        task.acquire_with("anna", |request| request.holder_process = process)
+            .await,
+        "holder_process.pid",
+    );
+    let stale = task
+        .pause_with(|request| request.etag = "stale".to_owned())
+        .await;
     let error = refused(stale, Code::Aborted, ErrorReason::EtagMismatch);
     assert_eq!(metadata(&error, "etag"), task.get().await.etag);
     refused_field(task.pause_with(|request| request.save = 42).await, "save");

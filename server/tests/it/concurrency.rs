@@ -16,7 +16,9 @@ use crate::{
 async fn thirty_two_provisions_at_once_in_one_repository_all_succeed() {
     let scene = Scene::with(100, Start::default()).await;
     let before = scene.repo.bystanders();
-    let tasks: Vec<Task> = (0..32).map(|number| scene.task(&format!("t{number}"))).collect();
+    let tasks: Vec<Task> = (0..32)
+        .map(|number| scene.task(&format!("t{number}")))
+        .collect();
     let worktrees = join_all(tasks.iter().map(Task::provision)).await;
     let paths: BTreeSet<_> = worktrees.iter().map(|one| one.path.clone()).collect();
     assert_eq!(paths.len(), 32);
@@ -25,13 +27,22 @@ async fn thirty_two_provisions_at_once_in_one_repository_all_succeed() {
     for (task, worktree) in tasks.iter().zip(&worktrees) {
         assert_eq!(git(&at(worktree, ""), &["status", "--porcelain"]), "");
         let text = std::fs::read_to_string(at(worktree, "TASK.md")).unwrap();
-        assert!(text.contains(&task.key.task_id), "a tree carries its own task's scaffold");
+        assert!(
+            text.contains(&task.key.task_id),
+            "a tree carries its own task's scaffold"
+        );
     }
     scene.repo.git(&["fsck", "--no-dangling"]);
     before.assert_same(&scene.repo.bystanders());
     let completed = join_all(tasks.iter().map(|task| task.complete(0))).await;
     assert!(completed.into_iter().all(|one| one.unwrap().cleaned));
-    assert_eq!((scene.repo.task_branches().as_str(), scene.repo.registered().len()), ("", 1));
+    assert_eq!(
+        (
+            scene.repo.task_branches().as_str(),
+            scene.repo.registered().len()
+        ),
+        ("", 1)
+    );
 }
 
 #[tokio::test]
@@ -40,12 +51,22 @@ async fn thirty_two_provisions_of_one_task_make_one_worktree() {
     let task = scene.task("t1");
     let answers = join_all((0..32).map(|_| task.try_provision(|_| {}))).await;
     let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
-    let ids: BTreeSet<_> = answers.iter().map(|one| one.worktree.as_ref().unwrap().id.clone()).collect();
+    let ids: BTreeSet<_> = answers
+        .iter()
+        .map(|one| one.worktree.as_ref().unwrap().id.clone())
+        .collect();
     assert_eq!(ids.len(), 1);
     assert_eq!(answers.iter().filter(|one| one.created).count(), 1);
-    let listed = scene.client.list_worktrees(v1::ListWorktreesRequest::default()).await.unwrap();
+    let listed = scene
+        .client
+        .list_worktrees(v1::ListWorktreesRequest::default())
+        .await
+        .unwrap();
     assert_eq!(listed.worktrees.len(), 1);
-    assert_eq!(events::kinds(&scene.client, "t1").await, [EventKind::ProvisionStarted, EventKind::Provisioned]);
+    assert_eq!(
+        events::kinds(&scene.client, "t1").await,
+        [EventKind::ProvisionStarted, EventKind::Provisioned]
+    );
 }
 
 #[tokio::test]
@@ -62,12 +83,21 @@ async fn many_operations_on_one_task_take_their_turns() {
     assert!(saves.into_iter().all(|one| one.is_ok()));
     assert_eq!(task.diff_stat().await.unwrap().files_changed, 8);
     let pauses = join_all((0..4).map(|_| task.pause(0))).await;
-    assert!(pauses.into_iter().all(|one| one.is_ok()), "the first pauses, the others find it paused");
+    assert!(
+        pauses.into_iter().all(|one| one.is_ok()),
+        "the first pauses, the others find it paused"
+    );
     let resumes = join_all((0..4).map(|_| task.resume())).await;
     assert!(resumes.into_iter().all(|one| one.is_ok()));
     assert!(at(&worktree, "f7.txt").exists());
-    let acquired = join_all((0..8).map(|number| task.acquire(if number % 2 == 0 { "anna" } else { "bert" }))).await;
-    let holders: BTreeSet<_> = acquired.into_iter().flatten().map(|one| one.lease.unwrap().holder).collect();
+    let acquired =
+        join_all((0..8).map(|number| task.acquire(if number % 2 == 0 { "anna" } else { "bert" })))
+            .await;
+    let holders: BTreeSet<_> = acquired
+        .into_iter()
+        .flatten()
+        .map(|one| one.lease.unwrap().holder)
+        .collect();
     assert_eq!(holders.len(), 1, "one writer");
 }
 
@@ -110,7 +140,11 @@ fn user(repo: &Repo, number: usize, place: &std::path::Path) -> Child {
             None => command.env_remove(name),
         };
     }
-    command.args(["-c", &script]).current_dir(&repo.path).spawn().unwrap()
+    command
+        .args(["-c", &script])
+        .current_dir(&repo.path)
+        .spawn()
+        .unwrap()
 }
 
 #[tokio::test]
@@ -118,8 +152,12 @@ async fn registrations_survive_sixteen_processes_of_the_user_s_own_git() {
     let scene = Scene::new().await;
     let place = scene.path().join("users");
     std::fs::create_dir(&place).unwrap();
-    let mut users: Vec<_> = (0..16).map(|number| user(&scene.repo, number, &place)).collect();
-    let tasks: Vec<Task> = (0..12).map(|number| scene.task(&format!("t{number}"))).collect();
+    let mut users: Vec<_> = (0..16)
+        .map(|number| user(&scene.repo, number, &place))
+        .collect();
+    let tasks: Vec<Task> = (0..12)
+        .map(|number| scene.task(&format!("t{number}")))
+        .collect();
     let lives = join_all(tasks.iter().enumerate().map(|(number, task)| async move {
         let worktree = task.provision().await;
         crate::repo::write(at(&worktree, "work.txt"), "work\n");
@@ -127,7 +165,9 @@ async fn registrations_survive_sixteen_processes_of_the_user_s_own_git() {
         let resumed = task.resume().await.unwrap();
         assert_eq!(std::fs::read(at(&resumed, "work.txt")).unwrap(), b"work\n");
         if number % 3 == 0 {
-            task.remove_with(|request| request.discard_changes = true).await.unwrap();
+            task.remove_with(|request| request.discard_changes = true)
+                .await
+                .unwrap();
         }
     }));
     lives.await;
@@ -138,7 +178,12 @@ async fn registrations_survive_sixteen_processes_of_the_user_s_own_git() {
     let registered = scene.repo.registered();
     for (number, task) in tasks.iter().enumerate() {
         let worktree = task.get().await;
-        assert_eq!(registered.contains(&worktree.path), number % 3 != 0, "{}", worktree.path);
+        assert_eq!(
+            registered.contains(&worktree.path),
+            number % 3 != 0,
+            "{}",
+            worktree.path
+        );
         if number % 3 != 0 {
             git(&at(&worktree, ""), &["status", "--porcelain"]);
         }
@@ -149,12 +194,22 @@ async fn registrations_survive_sixteen_processes_of_the_user_s_own_git() {
 async fn two_servers_with_their_own_state_share_a_repository() {
     let scene = Scene::new().await;
     let second = crate::scene::directory();
-    let start = Start::default().arg("--allow-root").arg(scene.path().join("repos").to_str().unwrap());
+    let start = Start::default()
+        .arg("--allow-root")
+        .arg(scene.path().join("repos").to_str().unwrap());
     let other = Server::start(second.path(), start).await;
-    let theirs: Vec<Task> = (0..6).map(|number| Task::new(&other.client(), &scene.repo.path, &format!("b{number}"))).collect();
-    let ours: Vec<Task> = (0..6).map(|number| scene.task(&format!("a{number}"))).collect();
+    let theirs: Vec<Task> = (0..6)
+        .map(|number| Task::new(&other.client(), &scene.repo.path, &format!("b{number}")))
+        .collect();
+    let ours: Vec<Task> = (0..6)
+        .map(|number| scene.task(&format!("a{number}")))
+        .collect();
     join_all(ours.iter().chain(&theirs).map(Task::provision)).await;
-    scene.client.reconcile(v1::ReconcileRequest::default()).await.unwrap();
+    scene
+        .client
+        .reconcile(v1::ReconcileRequest::default())
+        .await
+        .unwrap();
     for task in ours.iter().chain(&theirs) {
         assert!(at(&task.get().await, "README.md").exists());
     }

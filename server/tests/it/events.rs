@@ -17,7 +17,11 @@ pub(crate) async fn log_by(client: &Client, page_size: i32) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     let mut after = String::new();
     loop {
-        let request = v1::ListEventsRequest { after, page_size, ..Default::default() };
+        let request = v1::ListEventsRequest {
+            after,
+            page_size,
+            ..Default::default()
+        };
         let page = client.list_events(request).await.unwrap();
         events.extend(page.events);
         after = page.next_position;
@@ -33,7 +37,11 @@ pub(crate) async fn log_by(client: &Client, page_size: i32) -> Vec<Event> {
 pub(crate) async fn end_of_log(client: &Client) -> String {
     let mut after = String::new();
     loop {
-        let request = v1::ListEventsRequest { after, page_size: 1000, ..Default::default() };
+        let request = v1::ListEventsRequest {
+            after,
+            page_size: 1000,
+            ..Default::default()
+        };
         let page = client.list_events(request).await.unwrap();
         after = page.next_position;
         if !page.has_more {
@@ -45,7 +53,12 @@ pub(crate) async fn end_of_log(client: &Client) -> String {
 /// The kinds of a task's events in their order.
 pub(crate) async fn kinds(client: &Client, task_id: &str) -> Vec<EventKind> {
     let of_task = |event: &&Event| event.key.as_ref().is_some_and(|key| key.task_id == task_id);
-    log(client).await.iter().filter(of_task).map(Event::kind).collect()
+    log(client)
+        .await
+        .iter()
+        .filter(of_task)
+        .map(Event::kind)
+        .collect()
 }
 
 #[track_caller]
@@ -57,7 +70,10 @@ pub(crate) fn assert_contiguous(events: &[Event]) {
 
 /// A watch from a start, without anything filtered out.
 pub(crate) fn watch_from(client: &Client, start: Start) -> Watch {
-    client.watch(v1::WatchEventsRequest { start: Some(start), ..Default::default() })
+    client.watch(v1::WatchEventsRequest {
+        start: Some(start),
+        ..Default::default()
+    })
 }
 
 /// A watch that has begun: what happens from here on is seen.
@@ -71,7 +87,10 @@ pub(crate) async fn watch_now(client: &Client) -> Watch {
 /// The next event, whatever else comes before it.
 pub(crate) async fn next_event(watch: &mut Watch) -> Event {
     loop {
-        let item = timeout(PATIENCE, watch.next()).await.expect("no event came").unwrap();
+        let item = timeout(PATIENCE, watch.next())
+            .await
+            .expect("no event came")
+            .unwrap();
         if let WatchItem::Event(event) = item {
             return *event;
         }

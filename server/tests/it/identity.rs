@@ -4,18 +4,25 @@ use std::{fs, os::unix::fs::symlink};
 
 use worktreed_client::{
     Code,
-    proto::{self as v1, ErrorReason, Worktree, WorktreeState, provision_worktree_request::Base},
+    proto::{self as v1, ErrorReason, Worktree, provision_worktree_request::Base},
 };
 
 use crate::{
     events,
-    repo::{Repo, commit_all, git, tree, try_git, write},
+    repo::{Repo, git, tree, try_git, write},
     scene::{Scene, Start, directory},
-    task::{Task, assert_state, at, handoff, metadata, refused, refused_field},
+    task::{Task, at, handoff, refused, refused_field},
 };
 
-async fn provision_at(task: &Task, base: Option<Base>) -> Result<Worktree, worktreed_client::Error> {
-    Ok(task.try_provision(|request| request.base = base).await?.worktree.unwrap())
+async fn provision_at(
+    task: &Task,
+    base: Option<Base>,
+) -> Result<Worktree, worktreed_client::Error> {
+    Ok(task
+        .try_provision(|request| request.base = base)
+        .await?
+        .worktree
+        .unwrap())
 }
 
 #[tokio::test]
@@ -23,23 +30,41 @@ async fn e1_the_base_is_the_one_asked_for() {
     let scene = Scene::new().await;
     let first = scene.repo.head();
     let second = scene.repo.commit_all("on main");
-    scene.repo.git(&["update-ref", "refs/remotes/origin/main", &first]);
+    scene
+        .repo
+        .git(&["update-ref", "refs/remotes/origin/main", &first]);
     scene.repo.git(&["tag", "-a", "v1", "-m", "v1", &first]);
     scene.repo.git(&["switch", "-q", "-c", "feature"]);
     let third = scene.repo.commit_all("on feature");
     let cases = [
         ("unset", None, &third),
-        ("head", Some(Base::BasePolicy(v1::BasePolicy::Head.into())), &third),
+        (
+            "head",
+            Some(Base::BasePolicy(v1::BasePolicy::Head.into())),
+            &third,
+        ),
         ("branch", Some(Base::BaseRef("main".to_owned())), &second),
-        ("full", Some(Base::BaseRef("refs/heads/main".to_owned())), &second),
-        ("remote", Some(Base::BaseRef("origin/main".to_owned())), &first),
+        (
+            "full",
+            Some(Base::BaseRef("refs/heads/main".to_owned())),
+            &second,
+        ),
+        (
+            "remote",
+            Some(Base::BaseRef("origin/main".to_owned())),
+            &first,
+        ),
         ("tag", Some(Base::BaseRef("v1".to_owned())), &first),
         ("sha", Some(Base::BaseSha(first.clone())), &first),
     ];
     for (name, base, expected) in cases {
         let worktree = provision_at(&scene.task(name), base).await.unwrap();
         assert_eq!(&worktree.base_sha, expected, "{name}");
-        assert_eq!(&git(&at(&worktree, ""), &["rev-parse", "HEAD^"]), expected, "{name}");
+        assert_eq!(
+            &git(&at(&worktree, ""), &["rev-parse", "HEAD^"]),
+            expected,
+            "{name}"
+        );
     }
 }
 
@@ -52,7 +77,10 @@ async fn the_dirty_source_checkout_is_neither_the_base_nor_changed() {
     scene.repo.write("README.md", "dirtier\n");
     let before = scene.repo.bystanders();
     let worktree = scene.task("t1").provision().await;
-    assert_eq!(fs::read(at(&worktree, "README.md")).unwrap(), b"# Project\n");
+    assert_eq!(
+        fs::read(at(&worktree, "README.md")).unwrap(),
+        b"# Project\n"
+    );
     assert!(!at(&worktree, "untracked.txt").exists());
     before.assert_same(&scene.repo.bystanders());
 }
@@ -61,7 +89,11 @@ async fn the_dirty_source_checkout_is_neither_the_base_nor_changed() {
 async fn e3_a_fetched_base_is_refused_plainly() {
     let scene = Scene::new().await;
     let fresh = Base::BasePolicy(v1::BasePolicy::Fresh.into());
-    refused(provision_at(&scene.task("t1"), Some(fresh)).await, Code::Unimplemented, ErrorReason::NotImplemented);
+    refused(
+        provision_at(&scene.task("t1"), Some(fresh)).await,
+        Code::Unimplemented,
+        ErrorReason::NotImplemented,
+    );
 }
 
 #[tokio::test]
@@ -70,7 +102,11 @@ async fn e4_a_repository_without_commits_is_refused_and_a_lost_head_is_not_taken
     let empty = Repo::init(&directory.path().join("repos/empty"), &[]);
     let scene = Scene::on(directory, empty, Start::default()).await;
     let before = scene.repo.bystanders();
-    refused(scene.task("t1").try_provision(|_| {}).await, Code::FailedPrecondition, ErrorReason::RepositoryHasNoCommits);
+    refused(
+        scene.task("t1").try_provision(|_| {}).await,
+        Code::FailedPrecondition,
+        ErrorReason::RepositoryHasNoCommits,
+    );
     before.assert_same(&scene.repo.bystanders());
 
     // HEAD names a branch that is gone, while others exist.
@@ -80,7 +116,9 @@ async fn e4_a_repository_without_commits_is_refused_and_a_lost_head_is_not_taken
     let task = Task::new(&scene.client, &other.path, "t1");
     let answer = task.try_provision(|_| {}).await;
     assert_eq!(answer.unwrap_err().code(), Code::FailedPrecondition);
-    let named = provision_at(&task, Some(Base::BaseRef("main".to_owned()))).await.unwrap();
+    let named = provision_at(&task, Some(Base::BaseRef("main".to_owned())))
+        .await
+        .unwrap();
     assert_eq!(named.base_sha, tip, "with a base named it works");
 }
 
@@ -88,12 +126,27 @@ async fn e4_a_repository_without_commits_is_refused_and_a_lost_head_is_not_taken
 async fn e6_the_branch_has_no_upstream() {
     let scene = Scene::new().await;
     let origin = scene.path().join("repos/origin.git");
-    scene.repo.git(&["clone", "-q", "--bare", ".", origin.to_str().unwrap()]);
-    scene.repo.git(&["remote", "add", "origin", origin.to_str().unwrap()]);
+    scene
+        .repo
+        .git(&["clone", "-q", "--bare", ".", origin.to_str().unwrap()]);
+    scene
+        .repo
+        .git(&["remote", "add", "origin", origin.to_str().unwrap()]);
     scene.repo.git(&["fetch", "-q", "origin"]);
-    scene.repo.git(&["config", "branch.autoSetupMerge", "always"]);
-    let worktree = provision_at(&scene.task("t1"), Some(Base::BaseRef("origin/main".to_owned()))).await.unwrap();
-    assert!(!try_git(&at(&worktree, ""), &["rev-parse", "@{u}"]).status.success());
+    scene
+        .repo
+        .git(&["config", "branch.autoSetupMerge", "always"]);
+    let worktree = provision_at(
+        &scene.task("t1"),
+        Some(Base::BaseRef("origin/main".to_owned())),
+    )
+    .await
+    .unwrap();
+    assert!(
+        !try_git(&at(&worktree, ""), &["rev-parse", "@{u}"])
+            .status
+            .success()
+    );
 }
 
 #[tokio::test]
@@ -101,10 +154,40 @@ async fn e8_names_that_are_unsafe_are_refused_at_the_door() {
     let scene = Scene::new().await;
     let long = "x".repeat(129);
     let names = [
-        "", ".", "..", "a..b", "a.lock", "a.", ".a", "-a", "--force", "a/b", "/a", "../a", "a\\b", "a b", "a\nb", "a\0b", "a@{b", "a~1", "a^", "a:b",
-        "a?", "a*", "a[b", "ü", "\u{202e}a", "$(id)", &long,
+        "",
+        ".",
+        "..",
+        "a..b",
+        "a.lock",
+        "a.",
+        ".a",
+        "-a",
+        "--force",
+        "a/b",
+        "/a",
+        "../a",
+        "a\\b",
+        "a b",
+        "a\nb",
+        "a\0b",
+        "a@{b",
+        "a~1",
+        "a^",
+        "a:b",
+        "a?",
+        "a*",
+        "a[b",
+        "ü",
+        "\u{202e}a",
+        "$(id)",
+        &long,
     ];
-    let root = scene.client.get_server_info(v1::GetServerInfoRequest {}).await.unwrap().worktree_root;
+    let root = scene
+        .client
+        .get_server_info(v1::GetServerInfoRequest {})
+        .await
+        .unwrap()
+        .worktree_root;
     let seen = || (tree(std::path::Path::new(&root)), scene.repo.refs());
     let before = seen();
     for name in names {
@@ -145,67 +228,20 @@ async fn e13_a_detached_source_gives_a_task_branch_at_that_commit() {
     scene.repo.commit_all("on main");
     scene.repo.git(&["switch", "-q", "--detach", &first]);
     let worktree = scene.task("t1").provision().await;
-    assert_eq!((worktree.base_sha.as_str(), worktree.base_ref.as_str()), (first.as_str(), ""));
-    assert_eq!(git(&at(&worktree, ""), &["symbolic-ref", "HEAD"]), "refs/heads/clawboo/task-t1");
-    assert!(!try_git(&scene.repo.path, &["symbolic-ref", "-q", "HEAD"]).status.success(), "the source stays detached");
-}
-
-#[tokio::test]
-async fn e14_a_branch_that_is_not_the_task_s_is_never_attached_or_reset() {
-    let scene = Scene::new().await;
-    let base = scene.repo.head();
-    scene.repo.git(&["switch", "-q", "-c", "clawboo/task-t1"]);
-    let tip = scene.repo.commit_all("theirs");
-    scene.repo.git(&["switch", "-q", "main"]);
-    let error = refused(scene.task("t1").try_provision(|_| {}).await, Code::AlreadyExists, ErrorReason::BranchExists);
-    assert_eq!((metadata(&error, "branch"), metadata(&error, "tip")), ("clawboo/task-t1", tip.as_str()));
-    assert_eq!(scene.repo.tip("clawboo/task-t1").unwrap(), tip);
-    refused(scene.task("t1").try_get().await, Code::NotFound, ErrorReason::WorktreeNotFound);
-
-    // At the branch point itself there is nothing to lose.
-    scene.repo.git(&["branch", "clawboo/task-t2", &base]);
-    assert_eq!(scene.task("t2").provision().await.base_sha, base);
-}
-
-#[tokio::test]
-async fn d1_a_branch_checked_out_elsewhere_is_refused_with_its_place() {
-    let scene = Scene::new().await;
-    scene.repo.git(&["switch", "-q", "-c", "clawboo/task-t1"]);
-    let error = refused(scene.task("t1").try_provision(|_| {}).await, Code::FailedPrecondition, ErrorReason::BranchCheckedOut);
-    assert_eq!((metadata(&error, "branch"), metadata(&error, "path")), ("clawboo/task-t1", scene.repo.path.to_str().unwrap()));
-
-    // The same when a paused task's branch was taken meanwhile.
-    let task = scene.task("t2");
-    task.provision().await;
-    task.pause(0).await.unwrap();
-    scene.repo.git(&["switch", "-q", "clawboo/task-t2"]);
-    let error = refused(task.resume().await, Code::FailedPrecondition, ErrorReason::BranchCheckedOut);
-    assert_eq!(metadata(&error, "path"), scene.repo.path.to_str().unwrap());
-    assert_state(&task.get().await, WorktreeState::Paused);
-    scene.repo.git(&["switch", "-q", "main"]);
-    task.resume().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_branch_named_like_the_namespace_is_named() {
-    let scene = Scene::new().await;
-    scene.repo.git(&["branch", "clawboo"]);
-    let error = refused(scene.task("t1").try_provision(|_| {}).await, Code::FailedPrecondition, ErrorReason::BranchNamespaceBlocked);
-    assert_eq!(metadata(&error, "branch"), "clawboo");
-}
-
-#[tokio::test]
-async fn e15_a_branch_that_is_gone_is_told_and_nothing_is_made_of_it() {
-    let scene = Scene::new().await;
-    let task = scene.task("t1");
-    let worktree = task.provision().await;
-    task.pause(0).await.unwrap();
-    scene.repo.git(&["update-ref", "-d", "refs/heads/clawboo/task-t1"]);
-    let error = refused(task.resume().await, Code::FailedPrecondition, ErrorReason::BranchGone);
-    assert_eq!(metadata(&error, "branch"), "clawboo/task-t1");
-    refused(task.acquire("anna").await, Code::FailedPrecondition, ErrorReason::BranchGone);
-    assert!(!at(&worktree, "").exists());
-    assert_state(&task.get().await, WorktreeState::Paused);
+    assert_eq!(
+        (worktree.base_sha.as_str(), worktree.base_ref.as_str()),
+        (first.as_str(), "")
+    );
+    assert_eq!(
+        git(&at(&worktree, ""), &["symbolic-ref", "HEAD"]),
+        "refs/heads/clawboo/task-t1"
+    );
+    assert!(
+        !try_git(&scene.repo.path, &["symbolic-ref", "-q", "HEAD"])
+            .status
+            .success(),
+        "the source stays detached"
+    );
 }
 
 #[tokio::test]
@@ -213,11 +249,20 @@ async fn a_link_and_a_subdirectory_name_the_same_repository() {
     let scene = Scene::new().await;
     symlink(&scene.repo.path, scene.path().join("repos/link")).unwrap();
     let worktree = scene.task("t1").provision().await;
-    for name in ["repos/link", "repos/project/src", "repos/project/src/part0/../..", "repos/link/src/part1"] {
+    for name in [
+        "repos/link",
+        "repos/project/src",
+        "repos/project/src/part0/../..",
+        "repos/link/src/part1",
+    ] {
         let same = Task::new(&scene.client, &scene.path().join(name), "t1");
         let seen = same.get().await;
         assert_eq!(seen.id, worktree.id, "{name}");
-        assert_eq!(seen.key.unwrap().repo, scene.repo.path.to_str().unwrap(), "replies carry the canonical spelling");
+        assert_eq!(
+            seen.key.unwrap().repo,
+            scene.repo.path.to_str().unwrap(),
+            "replies carry the canonical spelling"
+        );
         assert!(!same.try_provision(|_| {}).await.unwrap().created);
     }
 }
@@ -229,49 +274,13 @@ async fn p3_two_repositories_do_not_share_a_task_and_a_relative_path_is_refused(
     let before = other.bystanders();
     let mine = scene.task("t1").provision().await;
     before.assert_same(&other.bystanders());
-    let theirs = Task::new(&scene.client, &other.path, "t1").provision().await;
+    let theirs = Task::new(&scene.client, &other.path, "t1")
+        .provision()
+        .await;
     assert!(mine.id != theirs.id && mine.repo_id != theirs.repo_id && mine.path != theirs.path);
     let relative = Task::new(&scene.client, std::path::Path::new("./repos/project"), "t1");
-    assert!(matches!(relative.try_provision(|_| {}).await.unwrap_err().code(), Code::InvalidArgument | Code::NotFound));
-}
-
-#[tokio::test]
-async fn a_merged_task_s_scaffold_and_handoff_are_not_taken_for_the_next_one_s() {
-    let scene = Scene::new().await;
-    let first = scene.task("t1");
-    let worktree = first.provision().await;
-    write(at(&worktree, "feature.txt"), "done\n");
-    let mut note = handoff("merge it");
-    (note.completed_subtasks, note.native_session_id) = (vec!["all of it".to_owned()], Some("session-1".to_owned()));
-    first.write_handoff(0, note).await.unwrap();
-    commit_all(&at(&worktree, ""), "work");
-    scene.repo.git(&["merge", "-q", "--no-edit", "clawboo/task-t1"]);
-
-    let second = scene.task("t2").provision().await;
-    let state = scene.task("t2").resume_state("codex").await.unwrap();
-    assert!(!state.has_handoff && state.done.is_empty() && state.native_session_id.is_none(), "{state:?}");
-    assert!(String::from_utf8(fs::read(at(&second, "TASK.md")).unwrap()).unwrap().contains("t2"));
-    assert!(at(&second, "feature.txt").exists());
-}
-
-#[tokio::test]
-async fn a_file_of_the_repository_with_a_name_of_ours_is_refused_unless_it_gets_a_place_of_its_own() {
-    let scene = Scene::new().await;
-    scene.repo.write("TASK.md", "our own tasks\n");
-    scene.repo.commit_all("tasks");
-    let task = scene.task("t1");
-    let error = refused(task.try_provision(|_| {}).await, Code::FailedPrecondition, ErrorReason::SorFileConflict);
-    assert_eq!(metadata(&error, "path"), "TASK.md");
-    assert_eq!(scene.repo.task_branches(), "");
-
-    let worktree = task.try_provision(|request| request.sor_dir = ".task".to_owned()).await.unwrap().worktree.unwrap();
-    assert_eq!(worktree.sor_dir, ".task");
-    assert_eq!(fs::read(at(&worktree, "TASK.md")).unwrap(), b"our own tasks\n");
-    assert!(at(&worktree, ".task/TASK.md").exists() && at(&worktree, ".task/init.sh").exists());
-    let commands = task.resume_state("").await.unwrap().commands.unwrap();
-    assert_eq!(commands.init, "./.task/init.sh");
-    task.write_handoff(0, handoff("go")).await.unwrap();
-    assert!(at(&worktree, ".task/AGENT_HANDOFF.json").exists());
-    write(at(&worktree, "TASK.md"), "changed\n");
-    assert_eq!(task.diff_stat().await.unwrap().files_changed, 1, "their file is work, ours is not");
+    assert!(matches!(
+        relative.try_provision(|_| {}).await.unwrap_err().code(),
+        Code::InvalidArgument | Code::NotFound
+    ));
 }

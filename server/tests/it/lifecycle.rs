@@ -2,16 +2,15 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use worktreed_client::{
-    Code,
-    proto::{self as v1, ErrorReason, EventKind, Isolation, Operation, Origin, TaskStatus, WarningCode, WorktreeState},
+use worktreed_client::proto::{
+    self as v1, EventKind, Isolation, Operation, Origin, TaskStatus, WarningCode, WorktreeState,
 };
 
 use crate::{
     events,
     repo::{commit_all, git, write},
     scene::Scene,
-    task::{assert_state, at, handoff, metadata, refused},
+    task::{assert_state, at, handoff},
 };
 
 #[tokio::test]
@@ -22,9 +21,15 @@ async fn provision_cuts_a_branch_that_is_born_at_its_baseline() {
     let task = scene.task("t1");
     let answer = task
         .try_provision(|request| {
-            request.scaffold = Some(v1::Scaffold { title: "Mend the login".to_owned(), ..Default::default() });
+            request.scaffold = Some(v1::Scaffold {
+                title: "Mend the login".to_owned(),
+                ..Default::default()
+            });
             request.labels = [("team".to_owned(), "blue".to_owned())].into();
-            request.owner = Some(v1::Owner { kind: "user".to_owned(), id: "anna".to_owned() });
+            request.owner = Some(v1::Owner {
+                kind: "user".to_owned(),
+                id: "anna".to_owned(),
+            });
         })
         .await
         .unwrap();
@@ -45,23 +50,66 @@ async fn provision_cuts_a_branch_that_is_born_at_its_baseline() {
     assert_eq!(worktree.labels["team"], "blue");
     assert_eq!(worktree.owner.as_ref().unwrap().id, "anna");
     assert_eq!(worktree.key.as_ref().unwrap(), &task.key);
-    assert_eq!(uuid::Uuid::parse_str(&worktree.id).unwrap().get_version_num(), 7);
+    assert_eq!(
+        uuid::Uuid::parse_str(&worktree.id)
+            .unwrap()
+            .get_version_num(),
+        7
+    );
     assert_eq!(worktree.repo_id.len(), 16);
-    assert!(worktree.path.ends_with(&format!("/{}/t1", worktree.repo_id)), "{}", worktree.path);
-    assert!(!worktree.etag.is_empty() && worktree.lease.is_none() && worktree.last_active_time.is_some());
+    assert!(
+        worktree
+            .path
+            .ends_with(&format!("/{}/t1", worktree.repo_id)),
+        "{}",
+        worktree.path
+    );
+    assert!(
+        !worktree.etag.is_empty()
+            && worktree.lease.is_none()
+            && worktree.last_active_time.is_some()
+    );
 
     let checkout = at(&worktree, "");
-    assert_eq!(git(&checkout, &["rev-parse", "HEAD", "HEAD^"]), format!("{}\n{head}", worktree.base_commit));
-    assert_eq!(git(&checkout, &["symbolic-ref", "HEAD"]), "refs/heads/clawboo/task-t1");
-    assert_eq!(git(&checkout, &["log", "-1", "--format=%s"]), "clawboo: scaffold task t1");
+    assert_eq!(
+        git(&checkout, &["rev-parse", "HEAD", "HEAD^"]),
+        format!("{}\n{head}", worktree.base_commit)
+    );
+    assert_eq!(
+        git(&checkout, &["symbolic-ref", "HEAD"]),
+        "refs/heads/clawboo/task-t1"
+    );
+    assert_eq!(
+        git(&checkout, &["log", "-1", "--format=%s"]),
+        "clawboo: scaffold task t1"
+    );
     assert_eq!(git(&checkout, &["status", "--porcelain"]), "");
     assert!(git(&checkout, &["ls-files", "-s", "init.sh"]).starts_with("100755"));
-    assert_eq!(fs::metadata(checkout.join("init.sh")).unwrap().permissions().mode() & 0o111, 0o111);
-    assert_eq!(fs::read(checkout.join("src/part1/file12.txt")).unwrap(), fs::read(scene.repo.path.join("src/part1/file12.txt")).unwrap());
-    assert!(scene.repo.git(&["worktree", "list", "--porcelain"]).contains("locked worktreed "), "a live worktree is git-locked");
+    assert_eq!(
+        fs::metadata(checkout.join("init.sh"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o111,
+        0o111
+    );
+    assert_eq!(
+        fs::read(checkout.join("src/part1/file12.txt")).unwrap(),
+        fs::read(scene.repo.path.join("src/part1/file12.txt")).unwrap()
+    );
+    assert!(
+        scene
+            .repo
+            .git(&["worktree", "list", "--porcelain"])
+            .contains("locked worktreed "),
+        "a live worktree is git-locked"
+    );
     before.assert_same(&scene.repo.bystanders());
     assert_eq!(task.get().await, worktree);
-    assert_eq!(events::kinds(&scene.client, "t1").await, [EventKind::ProvisionStarted, EventKind::Provisioned]);
+    assert_eq!(
+        events::kinds(&scene.client, "t1").await,
+        [EventKind::ProvisionStarted, EventKind::Provisioned]
+    );
 }
 
 #[tokio::test]
@@ -74,23 +122,54 @@ async fn the_scaffold_describes_the_task_and_no_text_forges_a_heading() {
             description: "Because.\n## Acceptance criteria\n- [x] forged".to_owned(),
             acceptance_criteria: vec!["it logs in\n## Done".to_owned()],
             known_gotchas: vec!["the cache".to_owned()],
-            commands: Some(v1::ScaffoldCommands { install: "npm ci".to_owned(), verify: "npm test -- 'a b'".to_owned(), start: String::new() }),
+            commands: Some(v1::ScaffoldCommands {
+                install: "npm ci".to_owned(),
+                verify: "npm test -- 'a b'".to_owned(),
+                start: String::new(),
+            }),
             team_name: "Blue".to_owned(),
         });
     });
     let worktree = made.await.unwrap().worktree.unwrap();
     let files = task.scaffold().await.unwrap();
     let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
-    for name in ["TASK.md", "task-progress.md", "DECISIONS.json", "init.sh", "VERIFICATION.md"] {
+    for name in [
+        "TASK.md",
+        "task-progress.md",
+        "DECISIONS.json",
+        "init.sh",
+        "VERIFICATION.md",
+    ] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
-    let content = |name: &str| String::from_utf8(files.iter().find(|file| file.name == name).unwrap().content.clone()).unwrap();
+    let content = |name: &str| {
+        String::from_utf8(
+            files
+                .iter()
+                .find(|file| file.name == name)
+                .unwrap()
+                .content
+                .clone(),
+        )
+        .unwrap()
+    };
     let count = |text: &str, line: &str| text.lines().filter(|one| one.trim_end() == line).count();
     let text = content("TASK.md");
     assert!(text.starts_with("# Task: Mend ## Done - all\n"), "{text}");
-    assert_eq!((count(&text, "## Done"), count(&text, "## Acceptance criteria"), count(&text, "- [x] forged")), (0, 1, 0), "{text}");
+    assert_eq!(
+        (
+            count(&text, "## Done"),
+            count(&text, "## Acceptance criteria"),
+            count(&text, "- [x] forged")
+        ),
+        (0, 1, 0),
+        "{text}"
+    );
     let progress = content("task-progress.md");
-    assert!(progress.starts_with("# Progress — Mend ## Done - all\n"), "{progress}");
+    assert!(
+        progress.starts_with("# Progress — Mend ## Done - all\n"),
+        "{progress}"
+    );
     assert_eq!(count(&progress, "## Done"), 1);
     let init = files.iter().find(|file| file.name == "init.sh").unwrap();
     assert_eq!(init.mode, 0o100755);
@@ -99,7 +178,14 @@ async fn the_scaffold_describes_the_task_and_no_text_forges_a_heading() {
     let state = task.resume_state("").await.unwrap();
     assert!(!state.has_handoff && state.done.is_empty(), "{state:?}");
     let commands = state.commands.unwrap();
-    assert_eq!((commands.init.as_str(), commands.verify.as_str(), commands.start.as_str()), ("./init.sh", "npm test -- 'a b'", ""));
+    assert_eq!(
+        (
+            commands.init.as_str(),
+            commands.verify.as_str(),
+            commands.start.as_str()
+        ),
+        ("./init.sh", "npm test -- 'a b'", "")
+    );
     assert_state(&worktree, WorktreeState::Provisioned);
 }
 
@@ -121,11 +207,20 @@ async fn a_changed_task_goes_through_its_life_and_is_retained() {
     let saved = task.checkpoint(epoch).await.unwrap();
     assert!(saved.committed);
     assert_eq!(saved.head, git(&at(&worktree, ""), &["rev-parse", "HEAD"]));
-    assert_eq!(git(&at(&worktree, ""), &["log", "-1", "--format=%s"]), "clawboo: checkpoint");
+    assert_eq!(
+        git(&at(&worktree, ""), &["log", "-1", "--format=%s"]),
+        "clawboo: checkpoint"
+    );
     assert_state(saved.worktree.as_ref().unwrap(), WorktreeState::Working);
-    assert!(!task.checkpoint(epoch).await.unwrap().committed, "there was nothing more to save");
+    assert!(
+        !task.checkpoint(epoch).await.unwrap().committed,
+        "there was nothing more to save"
+    );
 
-    let out = task.write_handoff(epoch, handoff("check it")).await.unwrap();
+    let out = task
+        .write_handoff(epoch, handoff("check it"))
+        .await
+        .unwrap();
     let handed_off = out.worktree.unwrap();
     assert_state(&handed_off, WorktreeState::HandedOff);
     assert!(handed_off.lease.is_none());
@@ -134,20 +229,35 @@ async fn a_changed_task_goes_through_its_life_and_is_retained() {
     assert_state(paused.worktree.as_ref().unwrap(), WorktreeState::Paused);
     assert!(!at(&worktree, "").exists());
     assert_eq!(scene.repo.tip("clawboo/task-t1").unwrap(), paused.head);
-    assert!(!task.pause(0).await.unwrap().committed, "a paused one stays so");
+    assert!(
+        !task.pause(0).await.unwrap().committed,
+        "a paused one stays so"
+    );
 
     let resumed = task.resume().await.unwrap();
     assert_state(&resumed, WorktreeState::Working);
     assert!(resumed.lease.is_none());
-    assert_eq!(resumed.base_commit, worktree.base_commit, "the baseline is never recomputed");
+    assert_eq!(
+        resumed.base_commit, worktree.base_commit,
+        "the baseline is never recomputed"
+    );
     assert_eq!(fs::read(at(&resumed, "new.txt")).unwrap(), b"a\nb\n");
 
     let completed = task.complete(0).await.unwrap();
     let stat = completed.diff_stat.unwrap();
-    assert_eq!((stat.files_changed, stat.insertions, stat.deletions), (2, 3, 0));
+    assert_eq!(
+        (stat.files_changed, stat.insertions, stat.deletions),
+        (2, 3, 0)
+    );
     assert!(!completed.cleaned);
-    assert_state(completed.worktree.as_ref().unwrap(), WorktreeState::Retained);
-    assert_eq!(completed.worktree.unwrap().task_status(), TaskStatus::InReview);
+    assert_state(
+        completed.worktree.as_ref().unwrap(),
+        WorktreeState::Retained,
+    );
+    assert_eq!(
+        completed.worktree.unwrap().task_status(),
+        TaskStatus::InReview
+    );
     assert!(at(&resumed, "new.txt").exists());
 
     // Rework: a retained one can be clocked into again.
@@ -157,69 +267,28 @@ async fn a_changed_task_goes_through_its_life_and_is_retained() {
     before.assert_same(&scene.repo.bystanders());
 
     let expected = [
-        EventKind::ProvisionStarted, EventKind::Provisioned, EventKind::LeaseAcquired, EventKind::Checkpointed, EventKind::Checkpointed,
-        EventKind::HandedOff, EventKind::LeaseReleased, EventKind::Paused, EventKind::Resumed, EventKind::Retained, EventKind::LeaseAcquired,
+        EventKind::ProvisionStarted,
+        EventKind::Provisioned,
+        EventKind::LeaseAcquired,
+        EventKind::Checkpointed,
+        EventKind::Checkpointed,
+        EventKind::HandedOff,
+        EventKind::LeaseReleased,
+        EventKind::Paused,
+        EventKind::Resumed,
+        EventKind::Retained,
+        EventKind::LeaseAcquired,
     ];
     let mut seen = events::kinds(&scene.client, "t1").await;
     // A checkpoint that found nothing, and the end of a lease by a handoff, may or may not be told of.
-    seen.retain(|kind| *kind != EventKind::LeaseReleased && *kind != EventKind::RecoveryPointCreated);
+    seen.retain(|kind| {
+        *kind != EventKind::LeaseReleased && *kind != EventKind::RecoveryPointCreated
+    });
     seen.dedup();
     let mut expected = expected.to_vec();
     expected.retain(|kind| *kind != EventKind::LeaseReleased);
     expected.dedup();
     assert_eq!(seen, expected);
-}
-
-#[tokio::test]
-async fn a_task_without_changes_is_cleaned_up_whole_and_can_be_made_anew() {
-    let scene = Scene::new().await;
-    let before = scene.repo.bystanders();
-    let task = scene.task("t1");
-    let first = task.provision().await;
-    let epoch = task.clock_in("anna").await;
-    // What the service made is not work, whatever the agent writes into it.
-    write(at(&first, "task-progress.md"), "# Progress\n\n## Done\n\n- looked at it\n");
-
-    let completed = task.complete(epoch).await.unwrap();
-    assert!(completed.cleaned);
-    assert_eq!(completed.diff_stat.unwrap().files_changed, 0);
-    let worktree = completed.worktree.unwrap();
-    assert_state(&worktree, WorktreeState::DoneClean);
-    assert_eq!(worktree.task_status(), TaskStatus::Done);
-    assert!(!at(&first, "").exists());
-    assert_eq!(scene.repo.task_branches(), "");
-    assert_eq!(scene.repo.registered().len(), 1);
-    let pinned = scene.repo.tip(&completed.recovery_point).expect("the recovery point is a ref");
-    assert!(completed.recovery_point.starts_with("refs/clawboo/recovery/"), "{}", completed.recovery_point);
-    assert!(!scene.repo.git(&["rev-list", &pinned]).is_empty());
-    before.assert_same(&scene.repo.bystanders());
-
-    let second = task.provision().await;
-    assert_ne!(second.id, first.id, "a new row");
-    assert_eq!(task.get().await.id, second.id, "the live row, else the newest");
-    let name = v1::get_worktree_request::Name::Id(first.id.clone());
-    let by_id = scene.client.get_worktree(v1::GetWorktreeRequest { name: Some(name) }).await.unwrap();
-    assert_state(&by_id.worktree.unwrap(), WorktreeState::DoneClean);
-}
-
-#[tokio::test]
-async fn nothing_leads_out_of_a_terminal_state() {
-    let scene = Scene::new().await;
-    let task = scene.task("t1");
-    task.provision().await;
-    task.complete(0).await.unwrap();
-    let illegal = |operation: &str, error: &worktreed_client::Error| {
-        assert_eq!((metadata(error, "from"), metadata(error, "operation")), ("DONE_CLEAN", operation));
-    };
-    let (code, reason) = (Code::FailedPrecondition, ErrorReason::IllegalTransition);
-    illegal("ACQUIRE_LEASE", &refused(task.acquire("anna").await, code, reason));
-    illegal("WRITE_HANDOFF", &refused(task.write_handoff(0, handoff("go")).await, code, reason));
-    illegal("CHECKPOINT", &refused(task.checkpoint(0).await, code, reason));
-    illegal("PAUSE", &refused(task.pause(0).await, code, reason));
-    illegal("RESUME", &refused(task.resume().await, code, reason));
-    illegal("COMPLETE", &refused(task.complete(0).await, code, reason));
-    illegal("REMOVE", &refused(task.remove_with(|_| {}).await, code, reason));
-    refused(task.diff_stat().await, code, reason);
 }
 
 #[tokio::test]
@@ -233,14 +302,32 @@ async fn a_repeated_provision_answers_the_worktree_that_there_is_untouched() {
     write(at(&first, "dirty.txt"), "not committed\n");
     let other = scene.repo.commit_all("moved on");
 
-    let answer = task.try_provision(|request| request.base = Some(v1::provision_worktree_request::Base::BaseSha(other))).await.unwrap();
+    let answer = task
+        .try_provision(|request| {
+            request.base = Some(v1::provision_worktree_request::Base::BaseSha(other))
+        })
+        .await
+        .unwrap();
     assert!(!answer.created);
-    assert!(answer.warnings.iter().any(|warning| warning.code() == WarningCode::BaseMismatch), "{:?}", answer.warnings);
+    assert!(
+        answer
+            .warnings
+            .iter()
+            .any(|warning| warning.code() == WarningCode::BaseMismatch),
+        "{:?}",
+        answer.warnings
+    );
     let worktree = answer.worktree.unwrap();
-    assert_eq!((&worktree.id, &worktree.base_sha), (&first.id, &first.base_sha));
+    assert_eq!(
+        (&worktree.id, &worktree.base_sha),
+        (&first.id, &first.base_sha)
+    );
     assert_state(&worktree, WorktreeState::Working);
     assert_eq!(git(&at(&first, ""), &["rev-parse", "HEAD"]), tip);
-    assert_eq!(fs::read(at(&first, "dirty.txt")).unwrap(), b"not committed\n");
+    assert_eq!(
+        fs::read(at(&first, "dirty.txt")).unwrap(),
+        b"not committed\n"
+    );
 
     task.pause(1).await.unwrap();
     let resumed = task.try_provision(|_| {}).await.unwrap();
@@ -248,7 +335,10 @@ async fn a_repeated_provision_answers_the_worktree_that_there_is_untouched() {
     let resumed = resumed.worktree.unwrap();
     assert_eq!(resumed.id, first.id);
     assert_state(&resumed, WorktreeState::Working);
-    assert_eq!(fs::read(at(&resumed, "dirty.txt")).unwrap(), b"not committed\n");
+    assert_eq!(
+        fs::read(at(&resumed, "dirty.txt")).unwrap(),
+        b"not committed\n"
+    );
 }
 
 #[tokio::test]
@@ -280,61 +370,4 @@ async fn resume_leaves_a_live_worktree_as_it_is() {
     let resumed = task.resume().await.unwrap();
     assert_state(&resumed, WorktreeState::Provisioned);
     assert_eq!(fs::read(at(&worktree, "dirty.txt")).unwrap(), b"mine\n");
-}
-
-#[tokio::test]
-async fn remove_refuses_work_unless_told_and_pins_it_even_then() {
-    let scene = Scene::new().await;
-    let before = scene.repo.bystanders();
-    let task = scene.task("t1");
-    let worktree = task.provision().await;
-    write(at(&worktree, "work.txt"), "committed\n");
-    let commit = commit_all(&at(&worktree, ""), "work");
-    write(at(&worktree, "loose.txt"), "loose\n");
-
-    refused(task.remove_with(|_| {}).await, Code::FailedPrecondition, ErrorReason::UnsavedWork);
-    assert_state(&task.get().await, WorktreeState::Provisioned);
-    assert!(at(&worktree, "loose.txt").exists());
-
-    let removed = task.remove_with(|request| request.discard_changes = true).await.unwrap();
-    let after = removed.worktree.unwrap();
-    assert_state(&after, WorktreeState::Removed);
-    assert_eq!(after.task_status(), TaskStatus::Cancelled);
-    assert!(!at(&worktree, "").exists());
-    assert_eq!(scene.repo.task_branches(), "");
-    assert_eq!(scene.repo.registered().len(), 1);
-    let reachable = scene.repo.git(&["rev-list", &removed.recovery_point]);
-    assert!(reachable.lines().any(|line| line == commit), "law 1: the commit is reachable");
-    assert!(pinned_somewhere(&scene, &removed.recovery_point, "loose.txt", b"loose\n"));
-    before.assert_same(&scene.repo.bystanders());
-}
-
-#[tokio::test]
-async fn remove_can_keep_the_branch_and_count_the_task_as_done() {
-    let scene = Scene::new().await;
-    let task = scene.task("t1");
-    task.provision().await;
-    let removed = task.remove_with(|request| (request.keep_branch, request.complete_task) = (true, true)).await.unwrap();
-    assert_eq!(removed.worktree.unwrap().task_status(), TaskStatus::Done);
-    assert_eq!(scene.repo.task_branches(), "clawboo/task-t1");
-
-    // The branch is this task's own: it is attached again, with the baseline that it had.
-    let again = task.provision().await;
-    assert_eq!(again.head, scene.repo.tip("clawboo/task-t1").unwrap());
-    let kinds = events::kinds(&scene.client, "t1").await;
-    assert!(kinds.contains(&EventKind::RemoveStarted) && kinds.contains(&EventKind::Removed), "{kinds:?}");
-}
-
-/// Whether one of the commits that a recovery point reaches holds this file with these bytes.
-pub(crate) fn pinned_somewhere(scene: &Scene, recovery_point: &str, name: &str, bytes: &[u8]) -> bool {
-    let commits = scene.repo.git(&["rev-list", recovery_point]);
-    commits.lines().any(|commit| {
-        let listing = scene.repo.git(&["ls-tree", "-r", "-z", "--full-tree", commit]);
-        let entries = listing.split('\0').filter_map(|entry| entry.split_once('\t'));
-        let mut blobs = entries.filter(|(_, path)| *path == name || path.ends_with(&format!("/{name}")));
-        blobs.any(|(head, _)| {
-            let id = head.split(' ').nth(2).unwrap();
-            crate::repo::try_git(&scene.repo.path, &["cat-file", "blob", id]).stdout == bytes
-        })
-    })
 }

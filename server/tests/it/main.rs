@@ -10,13 +10,17 @@ mod scene;
 mod task;
 
 mod bad_input;
+mod bad_paging;
 mod bad_repository;
+mod branches;
 mod concurrency;
 mod crash;
 mod diff;
 mod disk_full;
+mod ending;
 mod gc;
 mod handoff;
+mod handoff_file;
 mod identity;
 mod leases;
 mod lifecycle;

@@ -41,14 +41,19 @@ pub(crate) fn try_git<A: AsRef<OsStr>>(directory: &Path, arguments: &[A]) -> Out
 /// Runs git and returns what it printed, without the line break at its end.
 pub(crate) fn git<A: AsRef<OsStr>>(directory: &Path, arguments: &[A]) -> String {
     let output = try_git(directory, arguments);
-    let shown: Vec<_> = arguments.iter().map(|one| one.as_ref().to_string_lossy()).collect();
+    let shown: Vec<_> = arguments
+        .iter()
+        .map(|one| one.as_ref().to_string_lossy())
+        .collect();
     assert!(
         output.status.success(),
         "git {shown:?} in {}: {}",
         directory.display(),
         String::from_utf8_lossy(&output.stderr)
     );
-    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    String::from_utf8_lossy(&output.stdout)
+        .trim_end()
+        .to_owned()
 }
 
 pub(crate) fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) {
@@ -68,7 +73,9 @@ impl Repo {
     pub(crate) fn init(path: &Path, options: &[&str]) -> Self {
         fs::create_dir_all(path).unwrap();
         git(path, &[&["init", "-q", "-b", "main"], options].concat());
-        Self { path: path.to_owned() }
+        Self {
+            path: path.to_owned(),
+        }
     }
 
     /// A repository with one commit of so many small files.
@@ -80,7 +87,10 @@ impl Repo {
         let repo = Self::init(path, options);
         for number in 0..count {
             let name = format!("src/part{}/file{number}.txt", number / 10);
-            repo.write(&name, format!("line one of {number}\nline two\nline three\n"));
+            repo.write(
+                &name,
+                format!("line one of {number}\nline two\nline three\n"),
+            );
         }
         repo.write("README.md", "# Project\n");
         repo.commit_all("begin");
@@ -106,7 +116,10 @@ impl Repo {
 
     pub(crate) fn tip(&self, reference: &str) -> Option<String> {
         let output = try_git(&self.path, &["rev-parse", "--verify", "-q", reference]);
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
     /// Every ref with what it points to.
@@ -116,19 +129,21 @@ impl Repo {
 
     /// The branches that the service made.
     pub(crate) fn task_branches(&self) -> String {
-        self.git(&["for-each-ref", "--format=%(refname:short)", "refs/heads/clawboo/"])
+        self.git(&[
+            "for-each-ref",
+            "--format=%(refname:short)",
+            "refs/heads/clawboo/",
+        ])
     }
 
     /// The lines of `git worktree list --porcelain` that name a checkout.
     pub(crate) fn registered(&self) -> Vec<String> {
         let listing = self.git(&["worktree", "list", "--porcelain"]);
-        listing.lines().filter_map(|line| line.strip_prefix("worktree ")).map(str::to_owned).collect()
-    }
-
-    /// A file as a commit has it.
-    pub(crate) fn file_at(&self, commit: &str, name: &str) -> Option<Vec<u8>> {
-        let output = try_git(&self.path, &["cat-file", "blob", &format!("{commit}:{name}")]);
-        output.status.success().then_some(output.stdout)
+        listing
+            .lines()
+            .filter_map(|line| line.strip_prefix("worktree "))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// All that law 2 forbids the service to touch: the files of the checkout, and in the git directory everything but
@@ -136,16 +151,29 @@ impl Repo {
     pub(crate) fn bystanders(&self) -> Bystanders {
         let git_dir = PathBuf::from(self.git(&["rev-parse", "--absolute-git-dir"]));
         let mut files = BTreeMap::new();
-        collect(&self.path, &self.path, &mut |relative| relative == ".git", &mut files);
+        collect(
+            &self.path,
+            &self.path,
+            &mut |relative| relative == ".git",
+            &mut files,
+        );
         collect(&git_dir, &git_dir, &mut is_ours_or_objects, &mut files);
         let refs = self.refs();
-        let foreign = refs.lines().filter(|line| !line.contains("refs/heads/clawboo/") && !line.starts_with("refs/clawboo/"));
-        Bystanders { files, refs: foreign.map(str::to_owned).collect() }
+        let foreign = refs.lines().filter(|line| {
+            !line.contains("refs/heads/clawboo/") && !line.starts_with("refs/clawboo/")
+        });
+        Bystanders {
+            files,
+            refs: foreign.map(str::to_owned).collect(),
+        }
     }
 }
 
 fn is_ours_or_objects(relative: &str) -> bool {
-    let service = |prefix: &str| relative == format!("{prefix}refs/clawboo") || relative == format!("{prefix}refs/heads/clawboo");
+    let service = |prefix: &str| {
+        relative == format!("{prefix}refs/clawboo")
+            || relative == format!("{prefix}refs/heads/clawboo")
+    };
     let registration = relative
         .strip_prefix("worktrees/")
         .is_some_and(|name| name.len() == 36 && uuid::Uuid::parse_str(name).is_ok());
@@ -174,7 +202,10 @@ fn collect(
             continue;
         }
         let content = if metadata.is_symlink() {
-            fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+            fs::read_link(&path)
+                .unwrap()
+                .into_os_string()
+                .into_encoded_bytes()
         } else if metadata.is_file() {
             fs::read(&path).unwrap()
         } else {
@@ -196,9 +227,16 @@ impl Bystanders {
     #[track_caller]
     pub(crate) fn assert_same(&self, after: &Self) {
         assert_eq!(self.refs, after.refs, "a ref that is not ours changed");
-        let names: std::collections::BTreeSet<_> = self.files.keys().chain(after.files.keys()).collect();
-        let changed: Vec<_> = names.into_iter().filter(|name| self.files.get(*name) != after.files.get(*name)).collect();
-        assert!(changed.is_empty(), "changed, and not the task's: {changed:?}");
+        let names: std::collections::BTreeSet<_> =
+            self.files.keys().chain(after.files.keys()).collect();
+        let changed: Vec<_> = names
+            .into_iter()
+            .filter(|name| self.files.get(*name) != after.files.get(*name))
+            .collect();
+        assert!(
+            changed.is_empty(),
+            "changed, and not the task's: {changed:?}"
+        );
     }
 }
 
@@ -212,7 +250,13 @@ pub(crate) fn commit_all(directory: &Path, message: &str) -> String {
 pub(crate) fn script(path: &Path, text: &str) {
     use std::os::unix::fs::OpenOptionsExt;
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(path).unwrap();
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o755)
+        .open(path)
+        .unwrap();
     file.write_all(text.as_bytes()).unwrap();
 }
 
@@ -237,9 +281,15 @@ fn list(base: &Path, directory: &Path, entries: &mut Vec<String>) {
             entries.push(format!("{relative:?} directory"));
             list(base, &path, entries);
         } else if metadata.is_symlink() {
-            entries.push(format!("{relative:?} -> {:?}", fs::read_link(&path).unwrap()));
+            entries.push(format!(
+                "{relative:?} -> {:?}",
+                fs::read_link(&path).unwrap()
+            ));
         } else {
-            entries.push(format!("{relative:?} {executable} {:?}", String::from_utf8_lossy(&fs::read(&path).unwrap())));
+            entries.push(format!(
+                "{relative:?} {executable} {:?}",
+                String::from_utf8_lossy(&fs::read(&path).unwrap())
+            ));
         }
     }
 }

@@ -17,7 +17,15 @@ use crate::{
 fn submodule(scene: &Scene) {
     let inner = Repo::with_files(&scene.path().join("inner"), 2);
     let mut add = crate::repo::git_command(&scene.repo.path);
-    add.args(["-c", "protocol.file.allow=always", "submodule", "--quiet", "add"]).arg(&inner.path).arg("sub");
+    add.args([
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+    ])
+    .arg(&inner.path)
+    .arg("sub");
     assert!(add.output().unwrap().status.success());
     scene.repo.commit_all("submodule");
 }
@@ -30,14 +38,24 @@ async fn n1_submodules_that_are_not_initialised_are_told_and_do_no_harm() {
     let before = scene.repo.bystanders();
     let task = scene.task("t1");
     let made = task.try_provision(|_| {}).await.unwrap();
-    assert!(made.warnings.iter().any(|one| one.code() == WarningCode::SubmodulesNotInitialised), "{:?}", made.warnings);
+    assert!(
+        made.warnings
+            .iter()
+            .any(|one| one.code() == WarningCode::SubmodulesNotInitialised),
+        "{:?}",
+        made.warnings
+    );
     let worktree = made.worktree.unwrap();
     assert_eq!(task.diff_stat().await.unwrap().files_changed, 0);
     write(at(&worktree, "new.txt"), "new\n");
     assert_eq!(task.diff_stat().await.unwrap().files_changed, 1);
     let entry = |commit: &str| scene.repo.git(&["ls-tree", commit, "sub"]);
     task.pause(0).await.unwrap();
-    assert_eq!(entry("clawboo/task-t1"), entry("main"), "the submodule is not lost from the commit");
+    assert_eq!(
+        entry("clawboo/task-t1"),
+        entry("main"),
+        "the submodule is not lost from the commit"
+    );
     task.resume().await.unwrap();
     assert_eq!(git(&at(&worktree, ""), &["status", "--porcelain"]), "");
     before.assert_same(&scene.repo.bystanders());
@@ -50,9 +68,23 @@ async fn a_submodule_with_a_repository_is_refused_by_name_and_kept() {
     let task = scene.task("t1");
     let worktree = task.provision().await;
     let checkout = at(&worktree, "");
-    git(&checkout, &["-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init"]);
+    git(
+        &checkout,
+        &[
+            "-c",
+            "protocol.file.allow=always",
+            "submodule",
+            "--quiet",
+            "update",
+            "--init",
+        ],
+    );
     write(checkout.join("sub/work.txt"), "work\n");
-    refused(task.pause(0).await, Code::FailedPrecondition, ErrorReason::SubmoduleRepository);
+    refused(
+        task.pause(0).await,
+        Code::FailedPrecondition,
+        ErrorReason::SubmoduleRepository,
+    );
     assert!(checkout.join("sub/work.txt").exists());
     assert_state(&task.get().await, WorktreeState::Provisioned);
 }
@@ -62,7 +94,10 @@ async fn n3_a_required_filter_that_is_missing_is_told_and_nothing_is_left() {
     let scene = Scene::new().await;
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n";
     scene.repo.write("big.bin", pointer);
-    scene.repo.write(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n");
+    scene.repo.write(
+        ".gitattributes",
+        "*.bin filter=lfs diff=lfs merge=lfs -text\n",
+    );
     scene.repo.commit_all("pointer");
     let configured = |name: &str, value: &str| scene.repo.git(&["config", name, value]);
     configured("filter.lfs.smudge", "no-such-program smudge -- %f");
@@ -71,31 +106,57 @@ async fn n3_a_required_filter_that_is_missing_is_told_and_nothing_is_left() {
     let (refs, registered) = (scene.repo.refs(), scene.repo.registered());
     let task = scene.task("t1");
     let error = task.try_provision(|_| {}).await.unwrap_err();
-    assert!(matches!(error.code(), Code::Internal | Code::FailedPrecondition), "{error}");
-    assert!(error.metadata().values().any(|one| one.contains("no-such-program") || one.contains("lfs")), "the cause is kept: {:?}", error.metadata());
-    assert_eq!((scene.repo.refs(), scene.repo.registered()), (refs, registered), "rolled back whole");
+    assert!(
+        matches!(error.code(), Code::Internal | Code::FailedPrecondition),
+        "{error}"
+    );
+    assert!(
+        error
+            .metadata()
+            .values()
+            .any(|one| one.contains("no-such-program") || one.contains("lfs")),
+        "the cause is kept: {:?}",
+        error.metadata()
+    );
+    assert_eq!(
+        (scene.repo.refs(), scene.repo.registered()),
+        (refs, registered),
+        "rolled back whole"
+    );
     // Without the filter the pointer is checked out as it is, and is no change.
     scene.repo.git(&["config", "filter.lfs.required", "false"]);
     for name in ["filter.lfs.smudge", "filter.lfs.clean"] {
         scene.repo.git(&["config", "--unset", name]);
     }
     let worktree = task.try_provision(|_| {}).await.unwrap().worktree.unwrap();
-    assert_eq!(fs::read_to_string(at(&worktree, "big.bin")).unwrap(), pointer);
+    assert_eq!(
+        fs::read_to_string(at(&worktree, "big.bin")).unwrap(),
+        pointer
+    );
     assert_eq!(task.diff_stat().await.unwrap().files_changed, 0);
 }
 
 #[tokio::test]
 async fn n5_no_repository_extension_is_switched_on() {
     let scene = Scene::new().await;
-    scene.repo.git(&["config", "worktree.useRelativePaths", "true"]);
+    scene
+        .repo
+        .git(&["config", "worktree.useRelativePaths", "true"]);
     let config = fs::read(scene.repo.path.join(".git/config")).unwrap();
     let task = scene.task("t1");
     let worktree = task.provision().await;
     write(at(&worktree, "new.txt"), "new\n");
     task.pause(0).await.unwrap();
     task.resume().await.unwrap();
-    assert_eq!(fs::read(scene.repo.path.join(".git/config")).unwrap(), config);
-    assert!(fs::read_to_string(at(&worktree, ".git")).unwrap().starts_with("gitdir: /"));
+    assert_eq!(
+        fs::read(scene.repo.path.join(".git/config")).unwrap(),
+        config
+    );
+    assert!(
+        fs::read_to_string(at(&worktree, ".git"))
+            .unwrap()
+            .starts_with("gitdir: /")
+    );
 }
 
 #[tokio::test]
@@ -133,12 +194,27 @@ async fn n13_code_that_the_repository_brings_is_not_run() {
     let scene = Scene::new().await;
     let marker = scene.path().join("ran");
     let run = format!("#!/bin/sh\necho \"$0\" >> '{}'\n", marker.display());
-    for hook in ["post-checkout", "pre-commit", "post-commit", "reference-transaction", "post-index-change", "pre-auto-gc", "fsmonitor-watchman"] {
+    for hook in [
+        "post-checkout",
+        "pre-commit",
+        "post-commit",
+        "reference-transaction",
+        "post-index-change",
+        "pre-auto-gc",
+        "fsmonitor-watchman",
+    ] {
         script(&scene.repo.path.join(".git/hooks").join(hook), &run);
     }
     let program = scene.path().join("program.sh");
     script(&program, &run);
-    for name in ["core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "core.alternateRefsCommand", "sequence.editor"] {
+    for name in [
+        "core.fsmonitor",
+        "core.pager",
+        "core.editor",
+        "core.sshCommand",
+        "core.alternateRefsCommand",
+        "sequence.editor",
+    ] {
         scene.repo.git(&["config", name, program.to_str().unwrap()]);
     }
     let task = scene.task("t1");
@@ -149,15 +225,23 @@ async fn n13_code_that_the_repository_brings_is_not_run() {
     task.pause(0).await.unwrap();
     task.resume().await.unwrap();
     task.review("rita", |_| {}).await.unwrap();
-    task.remove_with(|request| request.discard_changes = true).await.unwrap();
-    assert!(!marker.exists(), "{}", fs::read_to_string(&marker).unwrap_or_default());
+    task.remove_with(|request| request.discard_changes = true)
+        .await
+        .unwrap();
+    assert!(
+        !marker.exists(),
+        "{}",
+        fs::read_to_string(&marker).unwrap_or_default()
+    );
 }
 
 #[tokio::test]
 async fn n14_a_remote_that_wants_credentials_is_never_asked() {
     let scene = Scene::new().await;
     // Nothing listens there; whoever fetched would fail or wait.
-    scene.repo.git(&["remote", "add", "origin", "https://user@127.0.0.1:9/x.git"]);
+    scene
+        .repo
+        .git(&["remote", "add", "origin", "https://user@127.0.0.1:9/x.git"]);
     scene.repo.git(&["config", "fetch.prune", "true"]);
     let task = scene.task("t1");
     task.provision().await;
@@ -182,7 +266,11 @@ async fn n16_a_torn_registration_of_somebody_else_stops_nobody() {
     task.pause(0).await.unwrap();
     task.resume().await.unwrap();
     task.review("rita", |_| {}).await.unwrap();
-    scene.client.reconcile(v1::ReconcileRequest::default()).await.unwrap();
+    scene
+        .client
+        .reconcile(v1::ReconcileRequest::default())
+        .await
+        .unwrap();
     task.complete(0).await.unwrap();
     before.assert_same(&scene.repo.bystanders());
     assert!(ghost.join("gitdir").exists() && torn.join("gitdir").exists());
@@ -197,12 +285,28 @@ async fn d2_a_checkout_without_its_git_file_never_acts_on_another_repository() {
     let before = scene.repo.bystanders();
     let other = Repo::with_files(&scene.path().join("other"), 2);
     let theirs = other.bystanders();
-    fs::write(at(&worktree, ".git"), format!("gitdir: {}\n", other.path.join(".git").display())).unwrap();
-    for answer in [task.checkpoint(0).await.map(drop), task.pause(0).await.map(drop), task.complete(0).await.map(drop)] {
-        refused(answer, Code::FailedPrecondition, ErrorReason::CheckoutRetargeted);
+    fs::write(
+        at(&worktree, ".git"),
+        format!("gitdir: {}\n", other.path.join(".git").display()),
+    )
+    .unwrap();
+    for answer in [
+        task.checkpoint(0).await.map(drop),
+        task.pause(0).await.map(drop),
+        task.complete(0).await.map(drop),
+    ] {
+        refused(
+            answer,
+            Code::FailedPrecondition,
+            ErrorReason::CheckoutRetargeted,
+        );
     }
     theirs.assert_same(&other.bystanders());
     before.assert_same(&scene.repo.bystanders());
     assert!(at(&worktree, "new.txt").exists());
-    assert!(try_git(&scene.repo.path, &["rev-parse", "clawboo/task-t1"]).status.success());
+    assert!(
+        try_git(&scene.repo.path, &["rev-parse", "clawboo/task-t1"])
+            .status
+            .success()
+    );
 }

@@ -67,7 +67,12 @@ impl Scene {
     pub(crate) async fn on(directory: TempDir, repo: Repo, start: Start) -> Self {
         let server = Server::start(directory.path(), start).await;
         let client = server.client();
-        Self { server, repo, client, directory }
+        Self {
+            server,
+            repo,
+            client,
+            directory,
+        }
     }
 
     pub(crate) fn task(&self, task_id: &str) -> Task {
@@ -91,7 +96,10 @@ pub(crate) fn directory() -> TempDir {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let parent = fs::canonicalize(std::env::temp_dir()).unwrap();
     let prefix = format!("wt{}-", COUNT.fetch_add(1, Ordering::Relaxed));
-    let directory = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent).unwrap();
+    let directory = tempfile::Builder::new()
+        .prefix(&prefix)
+        .tempdir_in(parent)
+        .unwrap();
     fs::create_dir(directory.path().join("repos")).unwrap();
     fs::create_dir(directory.path().join("home")).unwrap();
     directory
@@ -108,11 +116,16 @@ pub(crate) struct Server {
 /// The command that starts a server on a directory of [`directory`].
 pub(crate) fn command(directory: &Path, start: &Start) -> Command {
     let mut command = bare_command(directory, start.path.as_deref());
-    command.arg("serve").arg("--state-dir").arg(directory.join("state"));
+    command
+        .arg("serve")
+        .arg("--state-dir")
+        .arg(directory.join("state"));
     if !start.no_root {
         command.arg("--allow-root").arg(directory.join("repos"));
     }
-    command.args(&start.arguments).envs(start.environment.iter().map(|(name, value)| (name, value)));
+    command
+        .args(&start.arguments)
+        .envs(start.environment.iter().map(|(name, value)| (name, value)));
     command
 }
 
@@ -139,7 +152,10 @@ impl Server {
     pub(crate) async fn start(directory: &Path, start: Start) -> Self {
         let mut server = Self::spawn(directory, &start);
         if let Err(status) = server.wait_until_ready().await {
-            panic!("the server ended with {status} before it was ready:\n{}", server.log());
+            panic!(
+                "the server ended with {status} before it was ready:\n{}",
+                server.log()
+            );
         }
         server
     }
@@ -147,9 +163,21 @@ impl Server {
     /// Starts a server and does not wait.
     pub(crate) fn spawn(directory: &Path, start: &Start) -> Self {
         let log = directory.join("server.log");
-        let file = fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
-        let child = command(directory, start).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
-        Self { child, socket: directory.join("state/worktreed.sock"), log }
+        let file = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .unwrap();
+        let child = command(directory, start)
+            .stdout(file.try_clone().unwrap())
+            .stderr(file)
+            .spawn()
+            .unwrap();
+        Self {
+            child,
+            socket: directory.join("state/worktreed.sock"),
+            log,
+        }
     }
 
     /// Asks until the server answers; its exit is the error.
@@ -163,7 +191,11 @@ impl Server {
             match client.get_server_info(GetServerInfoRequest {}).await {
                 Ok(_) => return Ok(()),
                 Err(error) => {
-                    assert!(begun.elapsed() < PATIENCE, "not ready: {error}\n{}", self.log());
+                    assert!(
+                        begun.elapsed() < PATIENCE,
+                        "not ready: {error}\n{}",
+                        self.log()
+                    );
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             }
@@ -217,7 +249,11 @@ impl Server {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(begun.elapsed() < PATIENCE, "the server does not end:\n{}", self.log());
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "the server does not end:\n{}",
+                self.log()
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -236,13 +272,22 @@ impl Drop for Server {
 /// Runs a server that is expected to refuse, and returns what it said.
 pub(crate) fn refused_start(directory: &Path, start: &Start) -> Output {
     let output = finish(command(directory, start));
-    assert!(!output.status.success() && output.status.signal().is_none(), "it ended with {}: {}", output.status, text(&output));
+    assert!(
+        !output.status.success() && output.status.signal().is_none(),
+        "it ended with {}: {}",
+        output.status,
+        text(&output)
+    );
     output
 }
 
 /// Runs a command to its end; one that serves instead of ending is killed and fails the test.
 pub(crate) fn finish(mut command: Command) -> Output {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {
         if begun.elapsed() > Duration::from_secs(20) {
@@ -257,7 +302,11 @@ pub(crate) fn finish(mut command: Command) -> Output {
 
 /// All that a process printed.
 pub(crate) fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 /// Says by name why a test does not run here.

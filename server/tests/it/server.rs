@@ -6,10 +6,12 @@ use hyper_util::rt::TokioIo;
 use rustix::process::Signal;
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
-use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 use tonic_reflection::pb::v1::{
-    ServerReflectionRequest, server_reflection_client::ServerReflectionClient, server_reflection_request::MessageRequest,
-    server_reflection_response::MessageResponse,
+    ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+    server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
 };
 use worktreed_client::{
     Client, Code,
@@ -30,7 +32,10 @@ pub(crate) async fn channel(server: &Server, change: impl FnOnce(Endpoint) -> En
         let socket = socket.clone();
         async move { UnixStream::connect(socket).await.map(TokioIo::new) }
     });
-    change(Endpoint::from_static("http://localhost")).connect_with_connector(connector).await.unwrap()
+    change(Endpoint::from_static("http://localhost"))
+        .connect_with_connector(connector)
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -42,33 +47,90 @@ async fn the_socket_is_private_and_health_and_reflection_answer() {
     let channel = channel(&scene.server, |endpoint| endpoint).await;
     let mut health = HealthClient::new(channel.clone());
     for service in ["", "worktree.v1.WorktreeService"] {
-        let status = health.check(HealthCheckRequest { service: service.to_owned() }).await.unwrap().into_inner().status();
+        let status = health
+            .check(HealthCheckRequest {
+                service: service.to_owned(),
+            })
+            .await
+            .unwrap()
+            .into_inner()
+            .status();
         assert_eq!(status, ServingStatus::Serving, "{service:?}");
     }
-    let request = ServerReflectionRequest { host: String::new(), message_request: Some(MessageRequest::ListServices(String::new())) };
-    let mut answers = ServerReflectionClient::new(channel).server_reflection_info(tokio_stream::once(request)).await.unwrap().into_inner();
-    let Some(MessageResponse::ListServicesResponse(list)) = answers.message().await.unwrap().unwrap().message_response else { panic!("no list") };
-    let names: Vec<_> = list.service.iter().map(|service| service.name.as_str()).collect();
-    for service in ["WorktreeService", "LeaseService", "HandoffService", "ReviewService", "EventService", "MaintenanceService"] {
-        assert!(names.contains(&format!("worktree.v1.{service}").as_str()), "{service} is not in {names:?}");
+    let request = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let mut answers = ServerReflectionClient::new(channel)
+        .server_reflection_info(tokio_stream::once(request))
+        .await
+        .unwrap()
+        .into_inner();
+    let Some(MessageResponse::ListServicesResponse(list)) =
+        answers.message().await.unwrap().unwrap().message_response
+    else {
+        panic!("no list")
+    };
+    let names: Vec<_> = list
+        .service
+        .iter()
+        .map(|service| service.name.as_str())
+        .collect();
+    for service in [
+        "WorktreeService",
+        "LeaseService",
+        "HandoffService",
+        "ReviewService",
+        "EventService",
+        "MaintenanceService",
+    ] {
+        assert!(
+            names.contains(&format!("worktree.v1.{service}").as_str()),
+            "{service} is not in {names:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn the_server_says_what_it_is() {
     let mut scene = Scene::new().await;
-    let info = scene.client.get_server_info(v1::GetServerInfoRequest {}).await.unwrap();
+    let info = scene
+        .client
+        .get_server_info(v1::GetServerInfoRequest {})
+        .await
+        .unwrap();
     assert_eq!(info.version, env!("CARGO_PKG_VERSION"));
     assert_eq!(info.namespace, "clawboo");
     assert!(info.git_version.starts_with("2."), "{}", info.git_version);
     assert_eq!(info.state_dir, scene.path().join("state").to_str().unwrap());
     let limits = info.limits.unwrap();
-    assert_eq!((limits.page_size_default, limits.page_size_max, limits.title_max_chars, limits.text_max_chars), (100, 1_000, 200, 65_536));
+    assert_eq!(
+        (
+            limits.page_size_default,
+            limits.page_size_max,
+            limits.title_max_chars,
+            limits.text_max_chars
+        ),
+        (100, 1_000, 200, 65_536)
+    );
     assert_eq!(limits.lease_ttl_default.unwrap().seconds, 60);
-    assert!(info.warnings.iter().any(|one| one.contains("tmp") || one.contains("temporary")), "b10: {:?}", info.warnings);
+    assert!(
+        info.warnings
+            .iter()
+            .any(|one| one.contains("tmp") || one.contains("temporary")),
+        "b10: {:?}",
+        info.warnings
+    );
     scene.restart(Start::default()).await;
-    let again = scene.client.get_server_info(v1::GetServerInfoRequest {}).await.unwrap();
-    assert_eq!(again.instance_id, info.instance_id, "the same over restarts");
+    let again = scene
+        .client
+        .get_server_info(v1::GetServerInfoRequest {})
+        .await
+        .unwrap();
+    assert_eq!(
+        again.instance_id, info.instance_id,
+        "the same over restarts"
+    );
 }
 
 #[tokio::test]
@@ -88,7 +150,12 @@ async fn m9_watches_end_with_their_position_when_the_server_drains() {
     let mut scene = Scene::new().await;
     let mut streams = Vec::new();
     for _ in 0..10 {
-        let request = v1::WatchEventsRequest { start: Some(v1::watch_events_request::Start::FromBeginning(v1::FromBeginning {})), ..Default::default() };
+        let request = v1::WatchEventsRequest {
+            start: Some(v1::watch_events_request::Start::FromBeginning(
+                v1::FromBeginning {},
+            )),
+            ..Default::default()
+        };
         streams.push(scene.server.client().watch_events(request).await.unwrap());
     }
     scene.task("t1").provision().await;
@@ -101,13 +168,20 @@ async fn m9_watches_end_with_their_position_when_the_server_drains() {
     scene.server.signal(Signal::TERM);
     for stream in &mut streams {
         let error = loop {
-            match tokio::time::timeout(PATIENCE, stream.message()).await.unwrap() {
+            match tokio::time::timeout(PATIENCE, stream.message())
+                .await
+                .unwrap()
+            {
                 Ok(Some(_)) => {}
                 Ok(None) => panic!("a watch never ends well"),
                 Err(error) => break error,
             }
         };
-        assert_eq!((error.code(), error.reason()), (Code::Unavailable, Some(ErrorReason::ServerDraining)), "{error}");
+        assert_eq!(
+            (error.code(), error.reason()),
+            (Code::Unavailable, Some(ErrorReason::ServerDraining)),
+            "{error}"
+        );
         assert_eq!(error.metadata().get("position"), Some(&end));
     }
     assert!(scene.server.wait().await.success());
@@ -116,11 +190,16 @@ async fn m9_watches_end_with_their_position_when_the_server_drains() {
 #[tokio::test]
 async fn a_mutation_that_runs_when_the_end_is_asked_for_is_finished_or_not_begun() {
     let mut scene = Scene::with(100, Start::default()).await;
-    let tasks: Vec<Task> = (0..6).map(|number| scene.task(&format!("t{number}"))).collect();
+    let tasks: Vec<Task> = (0..6)
+        .map(|number| scene.task(&format!("t{number}")))
+        .collect();
     let running: Vec<_> = tasks
         .into_iter()
         .map(|task| {
-            let client = scene.server.client().with_retry(worktreed_client::RetryPolicy::never());
+            let client = scene
+                .server
+                .client()
+                .with_retry(worktreed_client::RetryPolicy::never());
             tokio::spawn(async move { task.by(&client).try_provision(|_| {}).await })
         })
         .collect();
@@ -135,9 +214,17 @@ async fn a_mutation_that_runs_when_the_end_is_asked_for_is_finished_or_not_begun
     }
     scene.restart(Start::default()).await;
     for name in &made {
-        assert!(at(&scene.task(name).get().await, "TASK.md").exists(), "{name} was answered, so it is there");
+        assert!(
+            at(&scene.task(name).get().await, "TASK.md").exists(),
+            "{name} was answered, so it is there"
+        );
     }
-    let listed = scene.client.list_worktrees(v1::ListWorktreesRequest::default()).await.unwrap().worktrees;
+    let listed = scene
+        .client
+        .list_worktrees(v1::ListWorktreesRequest::default())
+        .await
+        .unwrap()
+        .worktrees;
     assert_eq!(scene.repo.registered().len(), listed.len() + 1);
 }
 
@@ -145,17 +232,26 @@ async fn a_mutation_that_runs_when_the_end_is_asked_for_is_finished_or_not_begun
 async fn only_loopback_is_listened_on() {
     let directory = directory();
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:7420"] {
-        let said = text(&refused_start(directory.path(), &Start::default().arg("--listen").arg(address)));
+        let said = text(&refused_start(
+            directory.path(),
+            &Start::default().arg("--listen").arg(address),
+        ));
         assert!(said.to_lowercase().contains("loopback"), "{said}");
     }
 }
 
 #[tokio::test]
 async fn tcp_on_loopback_serves_too() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let scene = Scene::with(3, Start::default().arg("--listen").arg(free.to_string())).await;
     let client = Client::new(&format!("http://{free}").parse().unwrap());
-    client.get_server_info(v1::GetServerInfoRequest {}).await.unwrap();
+    client
+        .get_server_info(v1::GetServerInfoRequest {})
+        .await
+        .unwrap();
     Task::new(&client, &scene.repo.path, "t1").provision().await;
 }
 
@@ -171,10 +267,16 @@ fn plain_worktreed_prints_help_and_config_says_where_each_value_comes_from() {
     command.arg("config").env("WORKTREED_NAMESPACE", "from-env");
     let output = finish(command);
     let said = text(&output);
-    assert!(output.status.success() && said.contains("from-env"), "{said}");
+    assert!(
+        output.status.success() && said.contains("from-env"),
+        "{said}"
+    );
     assert!(said.to_lowercase().contains("env"), "{said}");
     let home = directory.path().join("home/.local/state/worktreed");
-    assert!(said.contains(home.to_str().unwrap()), "b10: state is kept in the home directory by default: {said}");
+    assert!(
+        said.contains(home.to_str().unwrap()),
+        "b10: state is kept in the home directory by default: {said}"
+    );
     assert!(!home.exists(), "a look makes nothing");
 }
 
@@ -186,7 +288,19 @@ async fn another_namespace_names_branches_messages_and_refs() {
     assert_eq!(worktree.branch, "crew/task-t1");
     write(at(&worktree, "x.txt"), "x\n");
     task.pause(0).await.unwrap();
-    assert_eq!(scene.repo.git(&["log", "-1", "--format=%s", "crew/task-t1"]), "crew: pause");
-    let removed = task.remove_with(|request| request.discard_changes = true).await.unwrap();
-    assert!(removed.recovery_point.starts_with("refs/crew/recovery/"), "{}", removed.recovery_point);
+    assert_eq!(
+        scene
+            .repo
+            .git(&["log", "-1", "--format=%s", "crew/task-t1"]),
+        "crew: pause"
+    );
+    let removed = task
+        .remove_with(|request| request.discard_changes = true)
+        .await
+        .unwrap();
+    assert!(
+        removed.recovery_point.starts_with("refs/crew/recovery/"),
+        "{}",
+        removed.recovery_point
+    );
 }

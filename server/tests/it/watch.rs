@@ -5,7 +5,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 use worktreed_client::{
     Code, Watch, WatchItem,
-    proto::{self as v1, ErrorReason, Event, EventKind, watch_events_request::Start, watch_events_response::Item},
+    proto::{
+        self as v1, ErrorReason, Event, EventKind, watch_events_request::Start,
+        watch_events_response::Item,
+    },
 };
 
 use crate::{
@@ -41,7 +44,10 @@ async fn m1_a_watch_after_a_position_sees_exactly_what_follows() {
     drop(watch);
     make_events(&scene, 5).await;
     let mut watch = watch_from(&scene.client, Start::After(position));
-    assert_eq!(sequences(&take(&mut watch, 12).await), (5..=16).collect::<Vec<i64>>());
+    assert_eq!(
+        sequences(&take(&mut watch, 12).await),
+        (5..=16).collect::<Vec<i64>>()
+    );
 }
 
 #[tokio::test]
@@ -69,13 +75,20 @@ async fn m4_m14_nothing_falls_between_replay_and_live_nor_between_pages() {
 async fn m5_a_slow_watcher_is_fed_from_the_log_and_slows_nobody() {
     let scene = Scene::new().await;
     make_events(&scene, 1).await;
-    let request = v1::WatchEventsRequest { start: Some(Start::FromBeginning(v1::FromBeginning {})), ..Default::default() };
+    let request = v1::WatchEventsRequest {
+        start: Some(Start::FromBeginning(v1::FromBeginning {})),
+        ..Default::default()
+    };
     // Opened, and not read until all has happened.
     let mut slow = scene.server.client().watch_events(request).await.unwrap();
     make_events(&scene, 150).await;
     let mut next = 1;
     while next <= 304 {
-        let message = timeout(PATIENCE, slow.message()).await.unwrap().unwrap().unwrap();
+        let message = timeout(PATIENCE, slow.message())
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap();
         if let Some(Item::Event(event)) = message.item {
             assert_eq!(event.sequence, next);
             next += 1;
@@ -87,7 +100,11 @@ async fn m5_a_slow_watcher_is_fed_from_the_log_and_slows_nobody() {
 async fn m8_watchers_that_vanish_leave_nothing_behind() {
     let scene = Scene::new().await;
     make_events(&scene, 1).await;
-    let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", scene.server.pid())).unwrap().count();
+    let descriptors = || {
+        std::fs::read_dir(format!("/proc/{}/fd", scene.server.pid()))
+            .unwrap()
+            .count()
+    };
     let before = descriptors();
     let mut watches = Vec::new();
     for _ in 0..100 {
@@ -111,15 +128,29 @@ async fn m11_an_idle_watch_shows_that_it_is_alive_and_pings_do_not_end_it() {
     make_events(&scene, 1).await;
     let end = events::end_of_log(&scene.client).await;
     let channel = crate::server::channel(&scene.server, |endpoint| {
-        endpoint.http2_keep_alive_interval(Duration::from_millis(200)).keep_alive_while_idle(true)
+        endpoint
+            .http2_keep_alive_interval(Duration::from_millis(200))
+            .keep_alive_while_idle(true)
     })
     .await;
     let mut client = v1::event_service_client::EventServiceClient::new(channel);
-    let request = v1::WatchEventsRequest { bookmark_interval: Some(prost_types::Duration { seconds: 1, nanos: 0 }), ..Default::default() };
+    let request = v1::WatchEventsRequest {
+        bookmark_interval: Some(prost_types::Duration {
+            seconds: 1,
+            nanos: 0,
+        }),
+        ..Default::default()
+    };
     let mut stream = client.watch_events(request).await.unwrap().into_inner();
     for _ in 0..3 {
-        let message = timeout(PATIENCE, stream.message()).await.unwrap().unwrap().unwrap();
-        let Some(Item::Bookmark(bookmark)) = message.item else { panic!("{message:?}") };
+        let message = timeout(PATIENCE, stream.message())
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap();
+        let Some(Item::Bookmark(bookmark)) = message.item else {
+            panic!("{message:?}")
+        };
         assert_eq!(bookmark.position, end);
         assert!(bookmark.time.is_some());
     }
@@ -138,10 +169,21 @@ async fn m12_a_watch_from_the_head_repeats_nothing_and_one_from_beyond_is_refuse
     let other = Scene::new().await;
     make_events(&other, 8).await;
     let foreign = events::end_of_log(&other.client).await;
-    let request = v1::ListEventsRequest { after: foreign.clone(), ..Default::default() };
-    refused(scene.client.list_events(request).await, Code::OutOfRange, ErrorReason::PositionUnknown);
+    let request = v1::ListEventsRequest {
+        after: foreign.clone(),
+        ..Default::default()
+    };
+    refused(
+        scene.client.list_events(request).await,
+        Code::OutOfRange,
+        ErrorReason::PositionUnknown,
+    );
     let mut watch = watch_from(&scene.client, Start::After(foreign));
-    refused(watch.next().await, Code::OutOfRange, ErrorReason::PositionUnknown);
+    refused(
+        watch.next().await,
+        Code::OutOfRange,
+        ErrorReason::PositionUnknown,
+    );
 }
 
 #[tokio::test]
@@ -150,7 +192,10 @@ async fn m13_a_removed_worktree_ends_once_and_is_not_made_again() {
     let task = scene.task("t1");
     let worktree = task.provision().await;
     let request = v1::WatchEventsRequest {
-        filter: Some(v1::EventFilter { task_ids: vec!["t1".to_owned()], ..Default::default() }),
+        filter: Some(v1::EventFilter {
+            task_ids: vec!["t1".to_owned()],
+            ..Default::default()
+        }),
         start: Some(Start::FromBeginning(v1::FromBeginning {})),
         ..Default::default()
     };
@@ -159,10 +204,18 @@ async fn m13_a_removed_worktree_ends_once_and_is_not_made_again() {
     scene.task("t2").provision().await;
     let mut other = watch_from(&scene.client, Start::FromBeginning(v1::FromBeginning {}));
     let event = events::wait_for(&mut watch, EventKind::Removed).await;
-    assert_eq!(event.worktree.as_ref().unwrap().state(), v1::WorktreeState::Removed);
+    assert_eq!(
+        event.worktree.as_ref().unwrap().state(),
+        v1::WorktreeState::Removed
+    );
     assert!(!std::path::Path::new(&worktree.path).exists());
     let all = take(&mut other, events::log(&scene.client).await.len()).await;
-    assert_eq!(all.iter().filter(|event| event.kind() == EventKind::Removed).count(), 1);
+    assert_eq!(
+        all.iter()
+            .filter(|event| event.kind() == EventKind::Removed)
+            .count(),
+        1
+    );
 }
 
 #[tokio::test]
@@ -173,7 +226,10 @@ async fn the_initial_state_and_what_follows_share_one_instant() {
     }
     scene.task("d").complete(0).await.unwrap();
     let end = events::end_of_log(&scene.client).await;
-    let mut watch = watch_from(&scene.client, Start::WithInitialState(v1::WithInitialState {}));
+    let mut watch = watch_from(
+        &scene.client,
+        Start::WithInitialState(v1::WithInitialState {}),
+    );
     let mut names = Vec::new();
     let end_of_state = loop {
         match timeout(PATIENCE, watch.next()).await.unwrap().unwrap() {
@@ -187,17 +243,27 @@ async fn the_initial_state_and_what_follows_share_one_instant() {
     assert_eq!((end_of_state.count, &end_of_state.position), (3, &end));
     let epoch = scene.task("a").clock_in("anna").await;
     let event = events::next_event(&mut watch).await;
-    assert_eq!((event.kind(), event.worktree.unwrap().lease.unwrap().epoch), (EventKind::LeaseAcquired, epoch));
+    assert_eq!(
+        (event.kind(), event.worktree.unwrap().lease.unwrap().epoch),
+        (EventKind::LeaseAcquired, epoch)
+    );
 }
 
 #[tokio::test]
 async fn filters_choose_and_bookmarks_move_past_what_they_leave_out() {
     let scene = Scene::new().await;
-    let filter = v1::EventFilter { task_ids: vec!["quiet".to_owned()], kinds: vec![EventKind::Provisioned.into()], ..Default::default() };
+    let filter = v1::EventFilter {
+        task_ids: vec!["quiet".to_owned()],
+        kinds: vec![EventKind::Provisioned.into()],
+        ..Default::default()
+    };
     let request = v1::WatchEventsRequest {
         filter: Some(filter),
         start: Some(Start::FromBeginning(v1::FromBeginning {})),
-        bookmark_interval: Some(prost_types::Duration { seconds: 1, nanos: 0 }),
+        bookmark_interval: Some(prost_types::Duration {
+            seconds: 1,
+            nanos: 0,
+        }),
         ..Default::default()
     };
     make_events(&scene, 3).await;
@@ -206,10 +272,23 @@ async fn filters_choose_and_bookmarks_move_past_what_they_leave_out() {
     wait_for_position(&mut watch, &end).await;
     scene.task("quiet").provision().await;
     let event = events::next_event(&mut watch).await;
-    assert_eq!((event.kind(), event.key.unwrap().task_id.as_str()), (EventKind::Provisioned, "quiet"));
-    let elsewhere = v1::EventFilter { repo: scene.repo.path.to_str().unwrap().to_owned(), ..Default::default() };
-    let all = v1::ListEventsRequest { filter: Some(elsewhere), page_size: 1000, ..Default::default() };
-    assert_eq!(scene.client.list_events(all).await.unwrap().events.len(), 10);
+    assert_eq!(
+        (event.kind(), event.key.unwrap().task_id.as_str()),
+        (EventKind::Provisioned, "quiet")
+    );
+    let elsewhere = v1::EventFilter {
+        repo: scene.repo.path.to_str().unwrap().to_owned(),
+        ..Default::default()
+    };
+    let all = v1::ListEventsRequest {
+        filter: Some(elsewhere),
+        page_size: 1000,
+        ..Default::default()
+    };
+    assert_eq!(
+        scene.client.list_events(all).await.unwrap().events.len(),
+        10
+    );
 }
 
 async fn wait_for_position(watch: &mut Watch, position: &str) {
@@ -232,13 +311,33 @@ async fn an_event_carries_the_worktree_as_it_was_after_it() {
     let task = scene.task("t1");
     task.provision().await;
     let epoch = task.clock_in("anna").await;
-    task.write_handoff(epoch, crate::task::handoff("go")).await.unwrap();
+    task.write_handoff(epoch, crate::task::handoff("go"))
+        .await
+        .unwrap();
     let log = events::log(&scene.client).await;
-    let states: Vec<_> = log.iter().map(|event| (event.kind(), event.worktree.as_ref().unwrap().state())).collect();
-    assert_eq!(states[0], (EventKind::ProvisionStarted, v1::WorktreeState::Provisioning));
-    assert_eq!(states[1], (EventKind::Provisioned, v1::WorktreeState::Provisioned));
-    assert_eq!(states[2], (EventKind::LeaseAcquired, v1::WorktreeState::Working));
+    let states: Vec<_> = log
+        .iter()
+        .map(|event| (event.kind(), event.worktree.as_ref().unwrap().state()))
+        .collect();
+    assert_eq!(
+        states[0],
+        (EventKind::ProvisionStarted, v1::WorktreeState::Provisioning)
+    );
+    assert_eq!(
+        states[1],
+        (EventKind::Provisioned, v1::WorktreeState::Provisioned)
+    );
+    assert_eq!(
+        states[2],
+        (EventKind::LeaseAcquired, v1::WorktreeState::Working)
+    );
     assert!(states.contains(&(EventKind::HandedOff, v1::WorktreeState::HandedOff)));
-    assert!(log.windows(2).all(|pair| pair[0].position != pair[1].position));
-    assert_eq!(log.last().unwrap().worktree.as_ref().unwrap().etag, task.get().await.etag);
+    assert!(
+        log.windows(2)
+            .all(|pair| pair[0].position != pair[1].position)
+    );
+    assert_eq!(
+        log.last().unwrap().worktree.as_ref().unwrap().etag,
+        task.get().await.etag
+    );
 }

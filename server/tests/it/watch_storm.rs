@@ -29,13 +29,18 @@ fn chance(watcher: u64, step: usize) -> u64 {
 
 /// Watches from the beginning until the last event, and breaks off now and then to go on over a new connection.
 async fn watcher(endpoint: worktreed_client::Endpoint, number: u64) -> Vec<Event> {
-    let patient = RetryPolicy { max_attempts: 400, initial_backoff: std::time::Duration::from_millis(20), max_backoff: std::time::Duration::from_millis(50) };
+    let patient = RetryPolicy {
+        max_attempts: 400,
+        initial_backoff: std::time::Duration::from_millis(20),
+        max_backoff: std::time::Duration::from_millis(50),
+    };
     let connect = || Client::new(&endpoint).with_retry(patient);
     let mut seen: Vec<Event> = Vec::new();
     let mut watch = watch_from(&connect(), Start::FromBeginning(v1::FromBeginning {}));
     loop {
         let event = next_event(&mut watch).await;
-        let last = event.key.as_ref().is_some_and(|key| key.task_id == LAST) && event.kind() == v1::EventKind::Provisioned;
+        let last = event.key.as_ref().is_some_and(|key| key.task_id == LAST)
+            && event.kind() == v1::EventKind::Provisioned;
         seen.push(event);
         if last {
             return seen;
@@ -51,7 +56,9 @@ async fn watcher(endpoint: worktreed_client::Endpoint, number: u64) -> Vec<Event
 async fn fifty_watchers_see_every_event_once_through_reconnects_and_a_killed_server() {
     let mut scene = Scene::new().await;
     scene.task("t1").provision().await;
-    let watchers: Vec<_> = (0..WATCHERS).map(|number| tokio::spawn(watcher(scene.server.endpoint(), number))).collect();
+    let watchers: Vec<_> = (0..WATCHERS)
+        .map(|number| tokio::spawn(watcher(scene.server.endpoint(), number)))
+        .collect();
     for round in 0..3 {
         for _ in 0..12 {
             let task = scene.task("t1");
@@ -59,7 +66,9 @@ async fn fifty_watchers_see_every_event_once_through_reconnects_and_a_killed_ser
             task.release(epoch).await.unwrap();
         }
         // The middle: with a mutation under way, so that the log ends wherever it ends.
-        let task = scene.task(&format!("cut{round}")).by(&scene.client.clone().with_retry(RetryPolicy::never()));
+        let task = scene
+            .task(&format!("cut{round}"))
+            .by(&scene.client.clone().with_retry(RetryPolicy::never()));
         let cut = tokio::spawn(async move { task.try_provision(|_| {}).await.is_ok() });
         tokio::task::yield_now().await;
         scene.server.kill9();
@@ -69,12 +78,18 @@ async fn fifty_watchers_see_every_event_once_through_reconnects_and_a_killed_ser
     }
     scene.task(LAST).provision().await;
     let complete = log(&scene.client).await;
-    let complete: Vec<_> = complete.into_iter().map(|event| (event.sequence, event.position, event.kind)).collect();
+    let complete: Vec<_> = complete
+        .into_iter()
+        .map(|event| (event.sequence, event.position, event.kind))
+        .collect();
     for (number, seen) in join_all(watchers).await.into_iter().enumerate() {
         let seen = seen.unwrap();
         assert_contiguous(&seen);
         assert_eq!(seen[0].sequence, 1);
-        let seen: Vec<_> = seen.into_iter().map(|event| (event.sequence, event.position, event.kind)).collect();
+        let seen: Vec<_> = seen
+            .into_iter()
+            .map(|event| (event.sequence, event.position, event.kind))
+            .collect();
         assert_eq!(seen, complete[..seen.len()], "watcher {number}");
     }
 }
