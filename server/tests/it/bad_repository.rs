@@ -9,8 +9,8 @@ use worktreed_client::{
 
 use crate::{
     events,
-    repo::{Repo, git, script, tree},
-    scene::{PATIENCE, Scene, Server, Start, directory, finish, text},
+    repo::{Repo, git, tree},
+    scene::{PATIENCE, Scene, Server, Start, directory, shim},
     task::{Task, metadata, refused},
 };
 
@@ -164,21 +164,6 @@ async fn n9_a_repository_of_another_user_is_refused() {
         !scene.path().join("home/.gitconfig").exists(),
         "no configuration is written"
     );
-}
-
-/// A directory with a `git` that is this script; `$REAL` in it is the real one.
-fn shim(directory: &Path, body: &str) -> std::path::PathBuf {
-    let real = finish({
-        let mut which = std::process::Command::new("sh");
-        which.args(["-c", "command -v git"]);
-        which
-    });
-    let bin = directory.join("bin");
-    script(
-        &bin.join("git"),
-        &format!("#!/bin/bash\nREAL={}\n{body}\n", text(&real).trim()),
-    );
-    bin
 }
 
 #[tokio::test]

@@ -24,6 +24,10 @@ pub(crate) fn git_command(directory: &Path) -> Command {
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_TERMINAL_PROMPT", "0")
+        // A repository may belong to the unprivileged user that a server runs as.
+        .env("GIT_CONFIG_COUNT", "1")
+        .env("GIT_CONFIG_KEY_0", "safe.directory")
+        .env("GIT_CONFIG_VALUE_0", "*")
         // A look must not rewrite the index that is compared afterwards.
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_AUTHOR_NAME", "Tess Tester")

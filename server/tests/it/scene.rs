@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::process::ExitStatusExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Output, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
@@ -37,6 +37,8 @@ pub(crate) struct Start {
     pub(crate) path: Option<PathBuf>,
     /// Do not allow the directory of the repositories.
     pub(crate) no_root: bool,
+    /// Run as this user, who must own the directory.
+    pub(crate) user: Option<u32>,
 }
 
 impl Start {
@@ -126,6 +128,9 @@ pub(crate) fn command(directory: &Path, start: &Start) -> Command {
     command
         .args(&start.arguments)
         .envs(start.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(user) = start.user {
+        command.uid(user).gid(user);
+    }
     command
 }
 
@@ -312,4 +317,19 @@ pub(crate) fn text(output: &Output) -> String {
 /// Says by name why a test does not run here.
 pub(crate) fn skip(test: &str, why: &str) {
     eprintln!("SKIPPED {test}: {why}");
+}
+
+/// A directory with a `git` that is this script; `$REAL` in it is the real one.
+pub(crate) fn shim(directory: &Path, body: &str) -> PathBuf {
+    let real = finish({
+        let mut which = Command::new("sh");
+        which.args(["-c", "command -v git"]);
+        which
+    });
+    let bin = directory.join("bin");
+    crate::repo::script(
+        &bin.join("git"),
+        &format!("#!/bin/bash\nREAL={}\n{body}\n", text(&real).trim()),
+    );
+    bin
 }
