@@ -45,7 +45,7 @@ async fn watcher(endpoint: worktreed_client::Endpoint, number: u64) -> Vec<Event
         if last {
             return seen;
         }
-        if chance(number, seen.len()) % 7 == 0 {
+        if chance(number, seen.len()).is_multiple_of(7) {
             let position = seen.last().unwrap().position.clone();
             watch = watch_from(&connect(), Start::After(position));
         }
