@@ -337,10 +337,19 @@ macro_rules! points {
 }
 
 points! {
-    dies_when_the_registration_is_built: "register.built";
-    dies_when_the_git_file_is_written: "register.git_file_written";
-    dies_when_the_registration_is_moved_in: "register.moved_in";
-    dies_when_the_registration_is_moved_out: "unregister.moved_out";
+    dies_at_drop_journalled: "drop.journalled";
+    dies_at_drop_refs_deleted: "drop.refs_deleted";
+    dies_at_drop_renamed: "drop.renamed";
+    dies_at_drop_unregistered: "drop.unregistered";
+    dies_at_materialise_checked_out: "materialise.checked_out";
+    dies_at_materialise_directory_made: "materialise.directory_made";
+    dies_at_materialise_refs_made: "materialise.refs_made";
+    dies_at_materialise_registered: "materialise.registered";
+    dies_at_provision_objects_written: "provision.objects_written";
+    dies_at_register_built: "register.built";
+    dies_at_register_git_file_written: "register.git_file_written";
+    dies_at_register_moved_in: "register.moved_in";
+    dies_at_unregister_moved_out: "unregister.moved_out";
 }
 
 #[test]
