@@ -369,7 +369,7 @@ impl BaseTree<'_> {
             }
         }
         let mut removals = Vec::new();
-        for name in sor::SOR_FILES.iter().copied().chain([sor::HANDOFF_FILE]) {
+        for name in sor::SOR_FILES {
             for entry in self.twins(directory, name)? {
                 let path = sor_dir.join(&String::from_utf8_lossy(&entry.name));
                 let file = matches!(entry.kind, EntryKind::Blob | EntryKind::BlobExecutable);

@@ -556,9 +556,16 @@ fn a_hanging_git_is_stopped_with_its_children() {
         "{result:?}"
     );
     let child = std::fs::read_to_string(pid).unwrap();
-    let status =
-        std::fs::read_to_string(format!("/proc/{}/stat", child.trim())).unwrap_or_default();
-    assert!(status.is_empty() || status.contains(") Z "), "{status}");
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    loop {
+        let stat = format!("/proc/{}/stat", child.trim());
+        let status = std::fs::read_to_string(stat).unwrap_or_default();
+        if status.is_empty() || status.contains(") Z ") {
+            return;
+        }
+        assert!(std::time::Instant::now() < until, "{status}");
+        std::thread::yield_now();
+    }
 }
 
 fn script(at: &std::path::Path, body: &str) -> std::path::PathBuf {
