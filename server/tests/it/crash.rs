@@ -349,6 +349,13 @@ points! {
     dies_at_register_built: "register.built";
     dies_at_register_git_file_written: "register.git_file_written";
     dies_at_register_moved_in: "register.moved_in";
+    dies_at_remove_unregistered: "remove.unregistered";
+    dies_at_save_branch_moved: "save.branch_moved";
+    dies_at_save_commit_written: "save.commit_written";
+    dies_at_save_index_locked: "save.index_locked";
+    dies_at_save_index_replaced: "save.index_replaced";
+    dies_at_save_objects_written: "save.objects_written";
+    dies_at_save_recovery_pinned: "save.recovery_pinned";
     dies_at_unregister_moved_out: "unregister.moved_out";
 }
 
