@@ -43,6 +43,21 @@ async fn the_same_request_id_answers_as_before_also_after_a_restart() {
 }
 
 #[tokio::test]
+async fn a_repeat_with_many_labels_is_the_same_request() {
+    let scene = Scene::new().await;
+    let task = scene.task("t1");
+    // Made anew for each call: the order in which a map is sent says nothing.
+    let labelled = |request: &mut v1::ProvisionWorktreeRequest| {
+        request.request_id = ID.to_owned();
+        request.labels = (0..20).map(|number| (format!("k{number}"), "v".to_owned())).collect();
+    };
+    let first = task.try_provision(labelled).await.unwrap();
+    for _ in 0..5 {
+        assert_eq!(task.try_provision(labelled).await.unwrap(), first);
+    }
+}
+
+#[tokio::test]
 async fn concurrent_calls_with_one_request_id_join() {
     let scene = Scene::new().await;
     let task = scene.task("t1");
