@@ -113,10 +113,6 @@ pub struct Limits {
     pub review_ttl: Duration,
     /// How many watches there may be at a time.
     pub max_watches: usize,
-    /// How many mutations may run or wait at a time.
-    pub max_operations: usize,
-    /// How many threads work on git and files.
-    pub blocking_threads: usize,
     /// The largest message that is taken, in bytes.
     pub message_max_bytes: usize,
     /// How long running mutations may take to end.
@@ -306,8 +302,6 @@ fn limits(parser: &Parser<'_>) -> Result<Limits> {
         gc_idle: parser.duration("gc_idle", Duration::ZERO)?,
         review_ttl: parser.duration("review_ttl", second)?,
         max_watches: parser.count("max_watches", 1, million)?,
-        max_operations: parser.count("max_operations", 1, million)?,
-        blocking_threads: parser.count("blocking_threads", 1, 1_000)?,
         message_max_bytes: usize::try_from(parser.size("message_max_bytes")?)
             .map_err(|error| parser.invalid("message_max_bytes", error.to_string()))?,
         grace_period: parser.duration("grace_period", Duration::ZERO)?,

@@ -84,8 +84,6 @@ pub const SETTINGS: &[Setting] = &[
     setting("gc_idle", Kind::Duration, "1h", "only worktrees idle for so long go by count"),
     setting("review_ttl", Kind::Duration, "24h", "how long a review stays"),
     setting("max_watches", Kind::Number, "1000", "how many watches there may be at a time"),
-    setting("max_operations", Kind::Number, "256", "how many mutations may run or wait at a time"),
-    setting("blocking_threads", Kind::Number, "32", "how many threads work on git and files"),
     setting("message_max_bytes", Kind::Size, "16MiB", "the largest message that is taken"),
     setting("grace_period", Kind::Duration, "30s", "how long running mutations may take to end on SIGTERM"),
 ];
