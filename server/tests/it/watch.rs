@@ -127,12 +127,15 @@ async fn m11_an_idle_watch_shows_that_it_is_alive_and_pings_do_not_end_it() {
     let scene = Scene::new().await;
     make_events(&scene, 1).await;
     let end = events::end_of_log(&scene.client).await;
-    let channel = crate::server::channel(&scene.server, |endpoint| {
-        endpoint
-            .http2_keep_alive_interval(Duration::from_millis(200))
-            .keep_alive_while_idle(true)
-    })
-    .await;
+    let channel = scene
+        .server
+        .channel(|endpoint| {
+            endpoint
+                .http2_keep_alive_interval(Duration::from_millis(200))
+                .keep_alive_while_idle(true)
+        })
+        .await
+        .unwrap();
     let mut client = v1::event_service_client::EventServiceClient::new(channel);
     let request = v1::WatchEventsRequest {
         bookmark_interval: Some(prost_types::Duration {
