@@ -1,8 +1,10 @@
 //! The server: the registry, the events, the services, and the process around them.
 
+mod api;
 pub mod cli;
 pub mod config;
 pub mod events;
+mod lifecycle;
 pub mod registry;
 pub mod serve;
 pub mod shutdown;
