@@ -101,9 +101,16 @@ impl Engine {
         let saved = self.drop_saved(done, deletes, observer)?;
         Ok(Completed {
             stat,
-            cleaned: true,
+            cleaned: self.is_gone(checkout)?,
             saved,
         })
+    }
+
+    /// Whether directory, registration and branch are all gone, by a fresh look: a branch that moved meanwhile was kept.
+    fn is_gone(&self, checkout: &Checkout) -> Result<bool> {
+        Ok(standing(&checkout.path)? == Standing::Missing
+            && standing(&checkout.admin_dir())? == Standing::Missing
+            && self.branch_tip(checkout)?.is_none())
     }
 
     /// Drops the task's checkout by request; a recovery point comes first, always.

@@ -80,7 +80,7 @@ impl<'a> Contents<'a> {
     }
 
     /// Whether the index has content that is neither in the commit nor on disk.
-    fn has_staged_only(&self) -> bool {
+    pub(crate) fn has_staged_only(&self) -> bool {
         let mut known: Option<BTreeSet<ObjectId>> = None;
         self.subject.index.entries().any(|(path, entry)| {
             if self.is_committed(path, entry.id)
@@ -115,6 +115,11 @@ impl<'a> Contents<'a> {
             }
         }
         add_commits(&mut parents, &self.subject.odb, &self.admin_files);
+        add_commits(
+            &mut parents,
+            &self.subject.odb,
+            &branch_log(self.subject.checkout)?,
+        );
         Ok(parents)
     }
 
@@ -262,6 +267,7 @@ pub(crate) fn pin_without_directory(
     };
     let mut parents = vec![object_id(tip)?];
     add_commits(&mut parents, &odb, &files);
+    add_commits(&mut parents, &odb, &branch_log(checkout)?);
     let mut entries = vec![
         (
             b"manifest".to_vec(),
@@ -309,6 +315,20 @@ fn pin_ref(engine: &Engine, checkout: &Checkout, commit: ObjectId) -> Result<Rec
     let create = RefEdit::create(&point.ref_name, &point.commit);
     engine.update_refs(&checkout.common_dir, &[create])?;
     Ok(point)
+}
+
+/// The log of the task's branch, in the form of an admin file: it goes when the branch goes, and may be the only one to
+/// name a commit that was amended or reset away.
+fn branch_log(checkout: &Checkout) -> Result<Vec<admin::AdminFile>> {
+    let path = checkout
+        .common_dir
+        .join("logs")
+        .join(checkout.branch.full_ref());
+    match std::fs::read(&path) {
+        Ok(content) => Ok(vec![(b"logs/branch".to_vec(), content)]),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Error::io("read", &path, error)),
+    }
 }
 
 /// Adds the commits that admin files name and that are there.

@@ -396,7 +396,14 @@ pub(crate) fn git_command(checkout: &Checkout, index: &Path) -> GitCommand {
         work_tree: Some(checkout.path.clone()),
     };
     GitCommand::new(Some(&directory))
-        .args(["-c", "core.fileMode=true", "-c", "core.ignoreCase=false"])
+        .args([
+            "-c",
+            "core.fsync=all",
+            "-c",
+            "core.fileMode=true",
+            "-c",
+            "core.ignoreCase=false",
+        ])
         .args([
             "-c",
             "core.safecrlf=false",
