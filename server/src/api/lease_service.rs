@@ -30,7 +30,9 @@ impl LeaseService for Api {
                 &message,
                 |outcome| acquired(outcome).encode_to_vec(),
             )?;
-            self.lifecycle.acquire_lease(call, wish(message, self.limits())?).await
+            self.lifecycle
+                .acquire_lease(call, wish(message, self.limits())?)
+                .await
         };
         respond(answer.await, acquired)
     }

@@ -102,8 +102,9 @@ fn sweep(message: v1::CollectGarbageRequest, default: Sweep) -> Result<Sweep> {
     let most = Duration::from_secs(100 * 366 * 24 * 60 * 60);
     let max_age = request::duration("max_age", message.max_age, Duration::ZERO, most)?;
     let max_count = match message.max_count {
-        Some(max) => usize::try_from(max)
-            .map_err(|_| Error::invalid("max_count", "must not be negative"))?,
+        Some(max) => {
+            usize::try_from(max).map_err(|_| Error::invalid("max_count", "must not be negative"))?
+        }
         None => default.max_count,
     };
     Ok(Sweep {

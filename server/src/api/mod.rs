@@ -22,7 +22,10 @@ use worktree_proto::v1::{
     review_service_server::ReviewServiceServer, worktree_service_server::WorktreeServiceServer,
 };
 
-use crate::{config::Limits, lifecycle::{Answer, Error, Lifecycle}};
+use crate::{
+    config::Limits,
+    lifecycle::{Answer, Error, Lifecycle},
+};
 
 /// The six services, on one lifecycle.
 pub(crate) fn routes(lifecycle: &Arc<Lifecycle>) -> Routes {
@@ -30,14 +33,12 @@ pub(crate) fn routes(lifecycle: &Arc<Lifecycle>) -> Routes {
     let api = Api {
         lifecycle: Arc::clone(lifecycle),
     };
-    Routes::new(
-        WorktreeServiceServer::new(api.clone()).max_decoding_message_size(most),
-    )
-    .add_service(LeaseServiceServer::new(api.clone()).max_decoding_message_size(most))
-    .add_service(HandoffServiceServer::new(api.clone()).max_decoding_message_size(most))
-    .add_service(ReviewServiceServer::new(api.clone()).max_decoding_message_size(most))
-    .add_service(EventServiceServer::new(api.clone()).max_decoding_message_size(most))
-    .add_service(MaintenanceServiceServer::new(api).max_decoding_message_size(most))
+    Routes::new(WorktreeServiceServer::new(api.clone()).max_decoding_message_size(most))
+        .add_service(LeaseServiceServer::new(api.clone()).max_decoding_message_size(most))
+        .add_service(HandoffServiceServer::new(api.clone()).max_decoding_message_size(most))
+        .add_service(ReviewServiceServer::new(api.clone()).max_decoding_message_size(most))
+        .add_service(EventServiceServer::new(api.clone()).max_decoding_message_size(most))
+        .add_service(MaintenanceServiceServer::new(api).max_decoding_message_size(most))
 }
 
 /// What every service is made of.

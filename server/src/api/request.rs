@@ -8,7 +8,10 @@ use tonic::{Extensions, transport::server::UdsConnectInfo};
 use worktree_engine::ids::TaskId;
 use worktree_proto::v1;
 
-use crate::{config::Limits, lifecycle::{Call, Error, Key, Result}};
+use crate::{
+    config::Limits,
+    lifecycle::{Call, Error, Key, Result},
+};
 
 /// The most characters of names that clients give.
 pub(crate) const NAME_CHARS: usize = 200;
@@ -65,10 +68,7 @@ pub(crate) fn epoch(epoch: i64) -> Result<u64> {
 /// Reads an epoch that has to be there.
 pub(crate) fn required_epoch(given: i64) -> Result<u64> {
     match epoch(given)? {
-        0 => Err(Error::invalid(
-            "lease_epoch",
-            "is required, and at least 1",
-        )),
+        0 => Err(Error::invalid("lease_epoch", "is required, and at least 1")),
         epoch => Ok(epoch),
     }
 }
@@ -103,7 +103,8 @@ pub(crate) fn ttl(
 pub(crate) fn page_size(value: i32, limits: &Limits) -> Result<usize> {
     match value {
         0 => Ok(limits.page_size_default),
-        1.. => Ok(usize::try_from(value).map_or(limits.page_size_max, |size| size.min(limits.page_size_max))),
+        1.. => Ok(usize::try_from(value)
+            .map_or(limits.page_size_max, |size| size.min(limits.page_size_max))),
         _ => Err(Error::invalid("page_size", "must not be negative")),
     }
 }

@@ -31,7 +31,9 @@ impl ReviewService for Api {
                 &message,
                 |outcome| created(outcome).encode_to_vec(),
             )?;
-            self.lifecycle.create_review(call, wish(message, self.limits().review_ttl)?).await
+            self.lifecycle
+                .create_review(call, wish(message, self.limits().review_ttl)?)
+                .await
         };
         respond(answer.await, created)
     }

@@ -69,7 +69,11 @@ where
                     status.to_str().ok().map(ToOwned::to_owned)
                 });
                 let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-                tracing::info!(code = code.as_deref().unwrap_or("0"), milliseconds, "answered");
+                tracing::info!(
+                    code = code.as_deref().unwrap_or("0"),
+                    milliseconds,
+                    "answered"
+                );
                 answer
             }
             .instrument(span),

@@ -243,9 +243,7 @@ impl Api {
             .collect::<Result<Vec<State>>>()?;
         let query = format!("worktrees {} {:?}", message.repo, message.states);
         let after = match page::cursor(&query, &message.page_token)? {
-            Some(cursor) => {
-                Some(Lifecycle::parse_id(&cursor).ok_or(Error::PageTokenInvalid)?)
-            }
+            Some(cursor) => Some(Lifecycle::parse_id(&cursor).ok_or(Error::PageTokenInvalid)?),
             None => None,
         };
         let mut rows = self
@@ -274,7 +272,11 @@ impl Api {
         let hex = |name: &[u8]| name.iter().map(|b| format!("{b:02x}")).collect::<String>();
         let mut page: Vec<_> = branches
             .into_iter()
-            .filter(|branch| after.as_ref().is_none_or(|after| hex(&branch.name) > *after))
+            .filter(|branch| {
+                after
+                    .as_ref()
+                    .is_none_or(|after| hex(&branch.name) > *after)
+            })
             .take(size + 1)
             .collect();
         let more = page.len() > size;
@@ -282,9 +284,7 @@ impl Api {
         let prefix = format!("{}/task-", self.lifecycle.engine.config().namespace);
         let show = |branch: &worktree_engine::branches::Branch| {
             let name = String::from_utf8_lossy(&branch.name).into_owned();
-            let row = rows
-                .iter()
-                .find(|row| row.checkout.branch.as_str() == name);
+            let row = rows.iter().find(|row| row.checkout.branch.as_str() == name);
             let task_id = row
                 .map(|row| row.task_id().to_string())
                 .or_else(|| name.strip_prefix(&prefix).map(ToOwned::to_owned));

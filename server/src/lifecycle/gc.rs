@@ -88,7 +88,11 @@ impl Lifecycle {
         };
         let lock = self
             .locks
-            .take("sweep", "garbage collection", self.settings.limits.lock_wait)
+            .take(
+                "sweep",
+                "garbage collection",
+                self.settings.limits.lock_wait,
+            )
             .await?;
         let (sender, receiver) = mpsc::unbounded_channel();
         let this = self.share();
@@ -308,9 +312,7 @@ fn refused(item: GcItem, error: &Error) -> GcItem {
         Error::Engine(
             EngineError::IdentityMismatch { .. } | EngineError::CheckoutRetargeted { .. },
         ) => GcReason::UnknownState,
-        Error::Busy { .. } | Error::Engine(EngineError::Busy { .. }) => {
-            GcReason::OperationInFlight
-        }
+        Error::Busy { .. } | Error::Engine(EngineError::Busy { .. }) => GcReason::OperationInFlight,
         Error::Engine(
             EngineError::RepositoryNotFound { .. } | EngineError::RepositoryUnsupported { .. },
         ) => return failed(item, GcReason::RepositoryUnavailable, detail),
@@ -371,7 +373,11 @@ fn due(
         let idle_enough = rows.into_iter().filter(|row| {
             protection(row, &sweep.active, now).is_none() && idle(row, now) >= sweep.idle
         });
-        due.extend(idle_enough.take(over).map(|row| (row.id(), GcReason::Count)));
+        due.extend(
+            idle_enough
+                .take(over)
+                .map(|row| (row.id(), GcReason::Count)),
+        );
     }
     due
 }

@@ -7,17 +7,11 @@ use worktree_engine::{
     lifecycle::{Operation, State},
     model::Warning,
     probe::{DirectoryState, Head},
-    sor::{
-        Handoff, HandoffObserved, HandoffOrigin, read_handoff, render_handoff, write_handoff,
-    },
+    sor::{Handoff, HandoffObserved, HandoffOrigin, read_handoff, render_handoff, write_handoff},
 };
 use worktree_proto::v1::{EventKind, HandedOffDetail, event::Detail};
 
-use super::{
-    Answer, Call, Guards, Key, Lifecycle, Result, event,
-    lookup::Held,
-    provision::touch,
-};
+use super::{Answer, Call, Guards, Key, Lifecycle, Result, event, lookup::Held, provision::touch};
 use crate::{
     api::convert::{count, handoff},
     registry::{
@@ -107,12 +101,8 @@ impl Lifecycle {
                 .block(move |_| write_handoff(&checkout.path, &checkout.sor_dir, &said))
                 .await?;
             let number = this.next_number(&row).await?;
-            let (row, events) = this.clocked_out(
-                row,
-                (&written.handoff, number),
-                keep_lease,
-                &call.trace_id,
-            );
+            let (row, events) =
+                this.clocked_out(row, (&written.handoff, number), keep_lease, &call.trace_id);
             let record = NewHandoff {
                 worktree_id: row.id(),
                 origin: RecordedBy::Service,
@@ -198,10 +188,7 @@ impl Lifecycle {
     }
 
     /// A valid handoff in the checkout of a held row that is not in the history yet.
-    pub(crate) async fn unrecorded_handoff(
-        &self,
-        row: &WorktreeRow,
-    ) -> Result<Option<Unrecorded>> {
+    pub(crate) async fn unrecorded_handoff(&self, row: &WorktreeRow) -> Result<Option<Unrecorded>> {
         if self.probe(row).await?.directory != DirectoryState::Present {
             return Ok(None);
         }

@@ -96,7 +96,9 @@ impl Lifecycle {
         trace_id: &str,
     ) -> (WorktreeRow, Lease, Vec<NewEvent>) {
         let now = Self::now();
-        let ttl = request.ttl.unwrap_or(self.settings.limits.lease_ttl_default);
+        let ttl = request
+            .ttl
+            .unwrap_or(self.settings.limits.lease_ttl_default);
         let live = row.live_lease(now).cloned();
         row.state = State::Working;
         touch(&mut row);
@@ -284,9 +286,7 @@ impl Lifecycle {
         }
         self.unmirror(&row).await;
         let mut events: Vec<NewEvent> = lease
-            .map(|lease| {
-                event::about(kind, &row, Some(event::lease_detail(&lease)), trace_id)
-            })
+            .map(|lease| event::about(kind, &row, Some(event::lease_detail(&lease)), trace_id))
             .into_iter()
             .collect();
         let mut handoff = None;

@@ -76,9 +76,7 @@ impl Lifecycle {
                     &running,
                     None,
                     saved_by as fn(DropPlan) -> Saved,
-                    move |engine, journal| {
-                        engine.pause(&checkout, mode, force, &message, journal)
-                    },
+                    move |engine, journal| engine.pause(&checkout, mode, force, &message, journal),
                 )
                 .await?;
             let detail = event::saved_detail(&saved, mode);

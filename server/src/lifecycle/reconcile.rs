@@ -8,7 +8,9 @@ use worktree_engine::{
     lock::{LockReason, LockState},
     probe::{DirectoryState, Head, Probe, RegistrationState},
 };
-use worktree_proto::v1::{EventKind, ReconcileFinding, ReconcileFindingKind as Kind, event::Detail};
+use worktree_proto::v1::{
+    EventKind, ReconcileFinding, ReconcileFindingKind as Kind, event::Detail,
+};
 
 use super::{Lifecycle, Result, event, lookup::Held};
 use crate::{

@@ -182,10 +182,7 @@ impl Lifecycle {
         id: Uuid,
         review: WorktreeId,
         stored: &RepositoryRow,
-        work: impl FnOnce(
-            &worktree_engine::Engine,
-            &mut Journal,
-        ) -> worktree_engine::Result<T>
+        work: impl FnOnce(&worktree_engine::Engine, &mut Journal) -> worktree_engine::Result<T>
         + Send
         + 'static,
     ) -> Result<T> {
@@ -261,9 +258,7 @@ impl Lifecycle {
         self.spawn(async move {
             let not_found = || Error::ReviewNotFound { id: id.to_string() };
             let found = this.registry.review(id).await?.ok_or_else(not_found)?;
-            let _lock = this
-                .lock(&found.repo_id, &format!("review {id}"))
-                .await?;
+            let _lock = this.lock(&found.repo_id, &format!("review {id}")).await?;
             let review = this.registry.review(id).await?.ok_or_else(not_found)?;
             let stored = RepositoryRow {
                 repo_id: review.repo_id.clone(),
@@ -322,4 +317,3 @@ fn told(
     });
     event::apart(kind, &review.repo_id, key, detail, trace_id)
 }
-

@@ -73,7 +73,10 @@ impl Lifecycle {
                 return work.await.map(Answer::Fresh);
             };
             // Held to the end: a concurrent duplicate waits here and then finds the answer.
-            let name = format!("request {} {} {}", key.principal, key.method, key.request_id);
+            let name = format!(
+                "request {} {} {}",
+                key.principal, key.method, key.request_id
+            );
             let _joined = lifecycle.locks.join(&name).await;
             match lifecycle.registry.find_reply(&key).await? {
                 Some(reply) if reply.request_digest == digest => Ok(Answer::Stored(reply.response)),

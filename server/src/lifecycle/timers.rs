@@ -73,7 +73,9 @@ impl Lifecycle {
         for row in self.registry.leases_expired(Self::now()).await? {
             // One at a time, each in a task of its own that a shutdown waits for.
             let this = self.share();
-            let ended = self.spawn(async move { this.hold_row(row).await.map(drop) }).await;
+            let ended = self
+                .spawn(async move { this.hold_row(row).await.map(drop) })
+                .await;
             if let Err(error) = ended {
                 tracing::debug!(%error, "a lease could not be ended yet");
             }
