@@ -118,6 +118,33 @@ pub(crate) fn branch_holder(common_dir: &Path, branch: &BranchName) -> Result<Op
         .map(|(_, path)| path))
 }
 
+/// The branch that the ref `name` is, and the checkout other than `checkout` that has it.
+pub(crate) fn held_by_another(
+    checkout: &Checkout,
+    name: &str,
+) -> Result<Option<(BranchName, PathBuf)>> {
+    let Some(Ok(branch)) = name
+        .strip_prefix("refs/heads/")
+        .map(str::parse::<BranchName>)
+    else {
+        return Ok(None);
+    };
+    let bytes = branch.as_str().as_bytes();
+    let other = holders(&checkout.common_dir)?
+        .into_iter()
+        .find(|(held, path)| held == bytes && *path != checkout.path);
+    Ok(other.map(|(_, path)| (branch, path)))
+}
+
+/// Whether a ref may go with its checkout. One that was moved meanwhile has somebody's commit on it, and one that another
+/// checkout has would leave that checkout without a HEAD: both stay.
+pub(crate) fn may_delete(checkout: &Checkout, name: &str, value: &CommitId) -> Result<bool> {
+    Ok(
+        read_ref(&checkout.common_dir, name)?.as_ref() == Some(value)
+            && held_by_another(checkout, name)?.is_none(),
+    )
+}
+
 /// Every branch that a checkout has, with the checkout's path. A torn entry of somebody else's is passed over.
 fn holders(common_dir: &Path) -> Result<Vec<(Vec<u8>, PathBuf)>> {
     let mut held = Vec::new();
@@ -159,7 +186,9 @@ fn collect_held(git_dir: &Path, path: &Path, held: &mut Vec<(Vec<u8>, PathBuf)>)
             Err(error)
                 if matches!(
                     error.kind(),
-                    std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+                    std::io::ErrorKind::NotFound
+                        | std::io::ErrorKind::NotADirectory
+                        | std::io::ErrorKind::IsADirectory
                 ) =>
             {
                 continue;

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use crate::branches::read_ref;
+use crate::branches::may_delete;
 use crate::diff::Completed;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::identity::{Standing, standing};
 use crate::ids::CommitId;
 use crate::model::{Checkout, DiffStat, DropPlan, Observer, RecoveryPoint, SaveMode, Saved};
+use crate::recovery::pin_without_directory;
 use crate::refs::RefEdit;
 use crate::save::run::{Done, Request, look, save};
 use crate::save::subject::read_head;
@@ -100,9 +101,16 @@ impl Engine {
         let saved = self.drop_saved(done, deletes, observer)?;
         Ok(Completed {
             stat,
-            cleaned: true,
+            cleaned: self.is_gone(checkout)?,
             saved,
         })
+    }
+
+    /// Whether directory, registration and branch are all gone, by a fresh look: a branch that moved meanwhile was kept.
+    fn is_gone(&self, checkout: &Checkout) -> Result<bool> {
+        Ok(standing(&checkout.path)? == Standing::Missing
+            && standing(&checkout.admin_dir())? == Standing::Missing
+            && self.branch_tip(checkout)?.is_none())
     }
 
     /// Drops the task's checkout by request; a recovery point comes first, always.
@@ -139,6 +147,9 @@ impl Engine {
         checkout: &Checkout,
         observer: &mut dyn Observer,
     ) -> Result<ReviewRemoved> {
+        if standing(&checkout.path)? == Standing::Missing {
+            return self.remove_review_without_directory(checkout);
+        }
         let message = format!("{}: review", checkout.namespace);
         let looked = look(self, checkout)?;
         let tree_unchanged = looked.is_unchanged()?;
@@ -161,6 +172,18 @@ impl Engine {
         Ok(ReviewRemoved {
             tree_unchanged,
             recovery_point: saved.recovery_point,
+        })
+    }
+
+    /// Nobody can tell what a reviewer did in a directory that is gone; the commits that are left are kept.
+    fn remove_review_without_directory(&self, checkout: &Checkout) -> Result<ReviewRemoved> {
+        self.refuse_foreign_lock(checkout)?;
+        let recovery_point = self.pin_orphan(checkout)?;
+        let lock = self.lock_repository(&checkout.common_dir)?;
+        self.unregister(checkout, &lock)?;
+        Ok(ReviewRemoved {
+            tree_unchanged: false,
+            recovery_point,
         })
     }
 
@@ -221,18 +244,18 @@ impl Engine {
         }
         let head = tip.clone().unwrap_or_else(|| checkout.base_commit.clone());
         self.refuse_foreign_lock(checkout)?;
+        crate::save::admin::refuse_submodule(&checkout.admin_dir(), &checkout.path)?;
         let mut saved = untouched(head);
-        if let Some(tip) = tip.as_ref().filter(|_| !keep_branch) {
-            saved.recovery_point =
-                Some(crate::recovery::pin_without_directory(self, checkout, tip)?);
-        }
+        saved.recovery_point = match tip.as_ref().filter(|_| !keep_branch) {
+            Some(tip) => Some(pin_without_directory(self, checkout, tip)?),
+            None => self.pin_orphan(checkout)?,
+        };
         let lock = self.lock_repository(&checkout.common_dir)?;
         self.unregister(checkout, &lock)?;
         crate::crash_point!("remove.unregistered");
         let mut edits = Vec::new();
         for (name, value) in removed_refs(checkout, tip, keep_branch) {
-            // Moved meanwhile: somebody's commit is on it, so it stays.
-            if read_ref(&checkout.common_dir, &name)?.as_ref() == Some(&value) {
+            if may_delete(checkout, &name, &value)? {
                 edits.push(RefEdit::delete(&name, &value));
             }
         }

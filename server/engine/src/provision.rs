@@ -158,10 +158,11 @@ impl Engine {
         plan: &ProvisionPlan,
         observer: &mut dyn Observer,
     ) -> Result<Provisioned> {
-        match self.provision_once(repository, plan, observer) {
+        let mut warnings = plan.warnings.clone();
+        match self.provision_once(repository, plan, &mut warnings, observer) {
             // Passing causes: a prune that took fresh objects, a lock of the moment.
             Err(Error::GitFailed { .. } | Error::Io { .. } | Error::Internal(_)) => {
-                self.provision_once(repository, plan, observer)
+                self.provision_once(repository, plan, &mut warnings, observer)
             }
             result => result,
         }
@@ -171,6 +172,7 @@ impl Engine {
         &self,
         repository: &Repository,
         plan: &ProvisionPlan,
+        warnings: &mut Vec<Warning>,
         observer: &mut dyn Observer,
     ) -> Result<Provisioned> {
         let mut checkout = plan.checkout.clone();
@@ -210,13 +212,10 @@ impl Engine {
             plan: &plan_to_make,
             head: NewHead::Branch(branch),
         };
-        let mut provisioned = self.materialise(&work, observer)?;
+        let mut provisioned = self.materialise(&work, warnings, observer)?;
         provisioned
             .warnings
-            .splice(0..0, plan.warnings.iter().cloned());
-        if let Some(warning) = converted(&provisioned.checkout, &plan.files)? {
-            provisioned.warnings.push(warning);
-        }
+            .extend(converted(&provisioned.checkout, &plan.files));
         Ok(provisioned)
     }
 
@@ -422,17 +421,15 @@ impl BaseTree<'_> {
 }
 
 /// Attributes of the base may have changed the files on their way to disk.
-fn converted(checkout: &Checkout, files: &[sor::SorFile]) -> Result<Option<Warning>> {
-    for file in files {
-        let path = checkout.path.join(checkout.sor_dir.join(file.name));
-        let content = std::fs::read(&path).map_err(|error| Error::io("read", &path, error))?;
-        if content != file.content {
-            let message = format!(
-                "the repository's attributes changed {} on its way to disk",
-                file.name
-            );
-            return Ok(Some(Warning::new("SOR_CONVERTED", message)));
-        }
-    }
-    Ok(None)
+fn converted(checkout: &Checkout, files: &[sor::SorFile]) -> Option<Warning> {
+    let differs = files.iter().find(|file| {
+        let path = checkout.sor_dir.join(file.name);
+        let read = crate::guard::read_file(&checkout.path, &path, sor::MAX_FILE_BYTES);
+        !matches!(read, Ok(Some(content)) if content == file.content)
+    })?;
+    let message = format!(
+        "the repository's attributes changed {} on its way to disk",
+        differs.name
+    );
+    Some(Warning::new("SOR_CONVERTED", message))
 }

@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use crate::branches::branch_holder;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::identity::{Standing, standing};
 use crate::ids::{CommitId, SorDir, TaskId, WorktreeId};
 use crate::materialise::{Materialise, Provisioned};
 use crate::model::{Checkout, MaterialisePlan, Observer};
@@ -23,6 +22,8 @@ pub struct ReviewRequest {
     pub task_id: TaskId,
     /// The commit.
     pub sha: CommitId,
+    /// The filter definitions that may run: those recorded for the task, or, without one, those of now.
+    pub filter_fingerprint: String,
 }
 
 impl Engine {
@@ -58,7 +59,6 @@ impl Engine {
         }
         let mut checkout = checkout.clone();
         checkout.identity = None;
-        checkout.filter_fingerprint = repository.config.filter_fingerprint();
         let plan = MaterialisePlan {
             checkout,
             creates_refs: Vec::new(),
@@ -70,6 +70,7 @@ impl Engine {
                 plan: &plan,
                 head: head.clone(),
             },
+            &mut Vec::new(),
             observer,
         )
     }
@@ -97,7 +98,7 @@ impl Engine {
             base_commit: sha.clone(),
             sor_dir: SorDir::try_from(String::new())?,
             identity: None,
-            filter_fingerprint: repository.config.filter_fingerprint(),
+            filter_fingerprint: request.filter_fingerprint.clone(),
         };
         let plan = MaterialisePlan {
             checkout,
@@ -109,70 +110,12 @@ impl Engine {
             plan: &plan,
             head: NewHead::Detached(sha),
         };
-        let provisioned = self.materialise(&work, observer)?;
+        let provisioned = self.materialise(&work, &mut Vec::new(), observer)?;
         if let Err(error) = close_for_writing(&provisioned.checkout.path) {
             self.undo_materialise(&plan)?;
             return Err(error);
         }
         Ok(provisioned)
-    }
-
-    /// A registration whose directory is gone would hold the branch for ever. One with work that only it reaches is
-    /// kept: its files are of no use, but the commits that it names are.
-    fn take_out_orphan(&self, checkout: &Checkout) -> Result<()> {
-        if standing(&checkout.path)? != Standing::Missing {
-            return Err(Error::Busy {
-                path: checkout.path.clone(),
-                problem: "a directory stands where the checkout is to be rebuilt".to_owned(),
-            });
-        }
-        self.refuse_foreign_lock(checkout)?;
-        let admin = checkout.admin_dir();
-        if standing(&admin)? == Standing::Missing {
-            return Ok(());
-        }
-        let keeps = [
-            "modules",
-            "rebase-merge",
-            "rebase-apply",
-            "refs",
-            "MERGE_HEAD",
-            "BISECT_LOG",
-        ];
-        if let Some(kept) = keeps.iter().find(|name| holds_something(&admin.join(name))) {
-            return Err(Error::OperationInProgress {
-                path: admin.clone(),
-                operation: format!("state in {kept}"),
-            });
-        }
-        let tip = self.branch_tip(checkout)?;
-        if let crate::probe::Head::Detached(commit) = self.probe(checkout)?.head
-            && Some(&commit) != tip.as_ref()
-        {
-            self.pin_commit(checkout, &commit)?;
-        }
-        let lock = self.lock_repository(&checkout.common_dir)?;
-        self.unregister(checkout, &lock)
-    }
-
-    /// Keeps a commit that nothing else may reach.
-    fn pin_commit(&self, checkout: &Checkout, commit: &CommitId) -> Result<()> {
-        let name = format!(
-            "refs/{}/recovery/{}",
-            checkout.namespace,
-            uuid::Uuid::now_v7()
-        );
-        self.update_refs(
-            &checkout.common_dir,
-            &[crate::refs::RefEdit::create(&name, commit)],
-        )
-    }
-}
-
-fn holds_something(path: &std::path::Path) -> bool {
-    match std::fs::read_dir(path) {
-        Ok(mut entries) => entries.next().is_some(),
-        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     }
 }
 

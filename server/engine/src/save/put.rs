@@ -13,10 +13,10 @@ use crate::error::{Error, Result};
 /// Whether every part of `path` is a name that may be written; links and `..` on the way are refused on their own.
 pub(crate) fn refuse_hostile(root: &Root, path: &[u8], is_link: bool) -> Result<()> {
     let (parent, name) = split(path);
-    let parents_fine = parent.is_empty()
-        || parent
-            .split(|&byte| byte == b'/')
-            .all(|part| is_acceptable(part, false));
+    let relative = !path.starts_with(b"/");
+    let mut parents = parent.split(|&byte| byte == b'/');
+    let parents_fine =
+        relative && (parent.is_empty() || parents.all(|part| is_acceptable(part, false)));
     if parents_fine && is_acceptable(name, is_link) {
         Ok(())
     } else {

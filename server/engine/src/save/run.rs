@@ -1,13 +1,13 @@
 //! One save from beginning to end: decide how, read, commit, pin, and prove that nothing moved meanwhile.
 
-use super::commit::{commit, settle_index};
+use super::admin::AdminFile;
+use super::commit::{Known, commit};
 use super::manifest::Purpose;
 use super::raw::RawFiles;
-use super::subject::Subject;
+use super::subject::{Head, Subject, read_head};
 use super::walk::Walk;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::ids::CommitId;
 use crate::model::{Checkout, Observer, SaveMode, Saved, Warning};
 use crate::objects::ObjectWriter;
 use crate::recovery::Contents;
@@ -36,6 +36,8 @@ pub(crate) struct Done<'a> {
     pub(crate) subject: Subject<'a>,
     /// What it held.
     pub(crate) walk: Walk,
+    /// What its admin directory held afterwards: HEAD, its log, the index.
+    admin_files: Vec<AdminFile>,
     /// For the caller.
     pub(crate) saved: Saved,
 }
@@ -66,9 +68,11 @@ pub(crate) fn look<'a>(engine: &'a Engine, checkout: &'a Checkout) -> Result<Don
     walk.refuse_strange(&subject.root)?;
     let head = subject.head.commit.clone();
     let head = head.unwrap_or_else(|| checkout.base_commit.clone());
+    let admin_files = admin_unchanged(&subject, subject.index.bytes.as_ref())?;
     Ok(Done {
         subject,
         walk,
+        admin_files,
         saved: crate::operations::untouched(head),
     })
 }
@@ -83,6 +87,7 @@ fn save_once<'a>(
     let subject = Subject::open(engine, checkout)?;
     subject.refuse_unsavable()?;
     if request.dropping {
+        engine.refuse_foreign_lock(checkout)?;
         super::admin::refuse_held_lock(&subject.admin)?;
     }
     let mut walk = subject.walk(&subject.root)?;
@@ -96,30 +101,51 @@ fn save_once<'a>(
     let mut warnings = Vec::new();
     let mode = effective_mode(&subject, request.mode, &mut warnings);
     let made = match mode {
-        SaveMode::Commit => commit(&subject, &walk, &mut objects, request.message)?,
+        SaveMode::Commit => {
+            let known = Known {
+                raw: &raw,
+                conversions: &conversions,
+            };
+            pin_staged(&subject, &walk, &raw, request, &mut objects)?;
+            commit(&subject, &walk, known, &mut objects, request.message)?
+        }
         SaveMode::Snapshot => None,
     };
-    let head = made.clone().or_else(|| subject.head.commit.clone());
-    if let Some(commit) = &made {
-        *committed = true;
-        if !request.dropping && !settle_index(&subject, commit)? {
-            tracing::warn!(checkout = %checkout.path.display(), "the index is held or moved on; left as it is");
-        }
-    }
+    let head = Head {
+        commit: made
+            .as_ref()
+            .map(|made| made.commit.clone())
+            .or_else(|| subject.head.commit.clone()),
+        symbolic: subject.head.symbolic.clone(),
+    };
+    *committed |= made.is_some();
+    let index = made.map(|made| made.index);
+    let index = index.as_ref().or(subject.index.bytes.as_ref());
+    let admin_files = admin_unchanged(&subject, index)?;
     let forced = request.dropping && stops(&walk).next().is_some();
-    let recovery_point = pin(
-        &subject,
-        &walk,
-        &raw,
-        mode,
-        request,
-        head.clone(),
-        forced,
-        &mut objects,
-        &mut warnings,
-    )?;
+    let contents = Contents::gather(&subject, &walk, &raw, head.commit.clone())?;
+    let beyond = mode == SaveMode::Commit && contents.exceeds_commit(request.dropping)?;
+    if beyond {
+        warnings.push(Warning::new(
+            "RAW_BYTES_PINNED",
+            "the commit alone would not bring everything back as it is (bytes, modes, empty directories, staged or \
+             left-out content); the recovery point holds it",
+        ));
+    }
+    let recovery_point = match mode {
+        SaveMode::Snapshot => {
+            Some(contents.pin(&mut objects, Purpose::Snapshot, request.message)?)
+        }
+        SaveMode::Commit if beyond || forced || request.always_pin => {
+            Some(contents.pin(&mut objects, Purpose::BesideCommit, request.message)?)
+        }
+        SaveMode::Commit => None,
+    };
     verify(&subject, &walk)?;
-    let head = head.unwrap_or_else(|| checkout.base_commit.clone());
+    if read_head(engine, checkout)? != head {
+        return Err(super::raw::changed(&subject, b"HEAD"));
+    }
+    let head = head.commit.unwrap_or_else(|| checkout.base_commit.clone());
     let saved = Saved {
         head,
         committed: *committed,
@@ -130,39 +156,24 @@ fn save_once<'a>(
     Ok(Done {
         subject,
         walk,
+        admin_files,
         saved,
     })
 }
 
-#[allow(clippy::too_many_arguments)]
-fn pin(
+/// Pins what only the index has, before a commit replaces the index: a crash between the two would lose it.
+fn pin_staged(
     subject: &Subject<'_>,
     walk: &Walk,
     raw: &RawFiles,
-    mode: SaveMode,
     request: Request<'_>,
-    head: Option<CommitId>,
-    forced: bool,
     objects: &mut ObjectWriter,
-    warnings: &mut Vec<Warning>,
-) -> Result<Option<crate::model::RecoveryPoint>> {
-    let contents = Contents::gather(subject, walk, raw, head)?;
-    let purpose = match mode {
-        SaveMode::Snapshot => Purpose::Snapshot,
-        SaveMode::Commit => Purpose::BesideCommit,
-    };
-    let beyond = mode == SaveMode::Commit && contents.exceeds_commit(request.dropping)?;
-    if mode == SaveMode::Commit && !beyond && !request.always_pin && !forced {
-        return Ok(None);
+) -> Result<()> {
+    let contents = Contents::gather(subject, walk, raw, subject.head.commit.clone())?;
+    if contents.has_staged_only() {
+        contents.pin(objects, Purpose::BesideCommit, request.message)?;
     }
-    if beyond {
-        warnings.push(Warning::new(
-            "RAW_BYTES_PINNED",
-            "the commit alone would not bring every file back as it is (bytes, modes, empty directories, staged or \
-             left-out files); the recovery point holds them",
-        ));
-    }
-    contents.pin(objects, purpose, request.message).map(Some)
+    Ok(())
 }
 
 /// A commit only where the task's branch is checked out, settled, and its filters are the ones seen at provision.
@@ -181,6 +192,8 @@ fn effective_mode(subject: &Subject<'_>, mode: SaveMode, warnings: &mut Vec<Warn
         head if head.symbolic.is_none() => "HEAD is detached",
         _ if !subject.is_on_branch() => "another branch is checked out",
         head if head.commit.is_none() => "the branch has no commit",
+        // Its holder will write an index that knows nothing of a commit made meanwhile, and would undo it.
+        _ if subject.admin.join("index.lock").exists() => "the index is locked by somebody else",
         _ if subject.index.is_unmerged() => "the index has unsettled conflicts",
         _ => return mode,
     };
@@ -206,6 +219,17 @@ fn refuse_unsaved(subject: &Subject<'_>, walk: &Walk) -> Result<()> {
         total: stops(walk).count(),
         not_saved: walk.not_saved.clone(),
     })
+}
+
+/// The admin files by now; whoever staged something since the index was read makes the save start over.
+fn admin_unchanged(subject: &Subject<'_>, index: Option<&Vec<u8>>) -> Result<Vec<AdminFile>> {
+    let files = super::admin::files(&subject.admin)?;
+    let found = files.iter().find(|(path, _)| path == b"index");
+    if found.map(|(_, content)| content) == index {
+        Ok(files)
+    } else {
+        Err(super::raw::changed(subject, b"index"))
+    }
 }
 
 /// Whether everything still is as it was read.
@@ -254,7 +278,8 @@ impl Done<'_> {
         let same = files(&now) == files(&self.walk)
             && now.empty_directories == self.walk.empty_directories
             && now.directory_modes == self.walk.directory_modes
-            && kept(&now) == kept(&self.walk);
+            && kept(&now) == kept(&self.walk)
+            && super::admin::files(&self.subject.admin)? == self.admin_files;
         now.refuse_strange(&root)?;
         if same {
             Ok(())
