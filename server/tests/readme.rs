@@ -44,6 +44,15 @@ fn every_file_that_is_linked_is_there() {
 }
 
 #[test]
+fn what_is_deployed_is_built_as_the_readme_says() {
+    let build = "cargo build --release --locked -p worktreed -p worktreectl";
+    for file in ["README.md", "deploy/Dockerfile", "deploy/worktreed.service"] {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        assert!(text.contains(build), "{file}");
+    }
+}
+
+#[test]
 fn the_table_of_errors_is_that_of_the_contract() {
     let told: BTreeSet<(String, String)> = rows("## Errors")
         .into_iter()
@@ -82,18 +91,21 @@ fn the_python_snippet_runs_as_written() {
     let home = Home::new();
     let repo = home.repository("project");
     let _server = home.serve();
-    let stubs = home.path().join("stubs");
-    fs::create_dir(&stubs).unwrap();
-    let protos = fs::read_dir(root().join("proto/worktree/v1"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
+    // What is told to be done once, but for the installation.
+    let once = block("In Python, once:", "sh");
+    let (_, once) = once
+        .split_once("pip install grpcio grpcio-tools\n")
+        .unwrap();
+    let path = format!(
+        "{}:{}",
+        Path::new(&python).parent().unwrap().display(),
+        env::var("PATH").unwrap()
+    );
     run(home
-        .command(&python)
-        .args(["-m", "grpc_tools.protoc", "-I"])
-        .arg(root().join("proto"))
-        .arg(format!("--python_out={}", stubs.display()))
-        .arg(format!("--grpc_python_out={}", stubs.display()))
-        .args(protos));
+        .command("bash")
+        .args(["-euo", "pipefail", "-c", once])
+        .env("PATH", path)
+        .current_dir(root()));
 
     let snippet = block("", "python");
     let lines = snippet.lines().filter(|line| !line.is_empty()).count();
@@ -102,7 +114,7 @@ fn the_python_snippet_runs_as_written() {
     let said = run(home
         .command(&python)
         .arg(home.path().join("snippet.py"))
-        .env("PYTHONPATH", &stubs)
+        .env("PYTHONPATH", home.path().join("worktreed-stubs"))
         .current_dir(&repo));
 
     assert!(said.starts_with("saved "), "{said}");
