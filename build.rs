@@ -31,6 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut config = tonic_prost_build::Config::new();
     // `prost::Name`, by which a message finds its descriptor.
     config.enable_type_names();
+    // In one order always: what is recognised by the digest of its bytes must encode the same each time.
+    config.btree_map(["."]);
     tonic_prost_build::configure()
         .build_client(true)
         .build_server(true)

@@ -173,6 +173,8 @@ pub struct MaterialisePlan {
     pub checkout: Checkout,
     /// The refs that this step creates, with their values; undone only while they still have them.
     pub creates_refs: Vec<(String, CommitId)>,
+    /// The refs that this step moves: name, new value, old value; moved back only while they have the new one.
+    pub moves_refs: Vec<(String, CommitId, CommitId)>,
 }
 
 /// A directory about to be dropped after it was saved; enough to finish from any point once it is in the trash.
@@ -180,7 +182,7 @@ pub struct MaterialisePlan {
 pub struct DropPlan {
     /// The worktree or review.
     pub checkout: Checkout,
-    /// Where its directory is moved: below `<root>/.trash/`.
+    /// Where its directory is moved until it may be deleted: given by `Engine::new_trash_path`.
     pub trash: PathBuf,
     /// The refs that go with it, and the values that they must still have.
     pub deletes_refs: Vec<(String, CommitId)>,

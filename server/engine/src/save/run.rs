@@ -1,0 +1,268 @@
+//! One save from beginning to end: decide how, read, commit, pin, and prove that nothing moved meanwhile.
+
+use super::commit::{commit, settle_index};
+use super::manifest::Purpose;
+use super::raw::RawFiles;
+use super::subject::Subject;
+use super::walk::Walk;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::ids::CommitId;
+use crate::model::{Checkout, Observer, SaveMode, Saved, Warning};
+use crate::objects::ObjectWriter;
+use crate::recovery::Contents;
+
+/// How often a checkout that changes under a save is read again.
+const ATTEMPTS: usize = 3;
+
+/// What a save is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request<'a> {
+    /// How.
+    pub(crate) mode: SaveMode,
+    /// The commit message.
+    pub(crate) message: &'a str,
+    /// Whether the directory is dropped afterwards.
+    pub(crate) dropping: bool,
+    /// Whether a recovery point is pinned even where the commit holds everything.
+    pub(crate) always_pin: bool,
+    /// Whether what cannot be saved may be lost with the directory.
+    pub(crate) force: bool,
+}
+
+/// What a save did, and what it saw: a drop compares once more before it deletes.
+pub(crate) struct Done<'a> {
+    /// The checkout.
+    pub(crate) subject: Subject<'a>,
+    /// What it held.
+    pub(crate) walk: Walk,
+    /// For the caller.
+    pub(crate) saved: Saved,
+}
+
+/// Saves; reads again while the checkout changes, a few times, then gives up as busy.
+pub(crate) fn save<'a>(
+    engine: &'a Engine,
+    checkout: &'a Checkout,
+    request: Request<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Done<'a>> {
+    let mut committed = false;
+    let mut attempt = 1;
+    loop {
+        match save_once(engine, checkout, request, &mut committed, observer) {
+            Err(Error::Busy { .. }) if attempt < ATTEMPTS => attempt += 1,
+            other => return other,
+        }
+    }
+}
+
+/// Looks at a checkout as a save does, and saves nothing.
+pub(crate) fn look<'a>(engine: &'a Engine, checkout: &'a Checkout) -> Result<Done<'a>> {
+    let subject = Subject::open(engine, checkout)?;
+    subject.refuse_unsavable()?;
+    super::admin::refuse_held_lock(&subject.admin)?;
+    let walk = subject.walk(&subject.root)?;
+    walk.refuse_strange(&subject.root)?;
+    let head = subject.head.commit.clone();
+    let head = head.unwrap_or_else(|| checkout.base_commit.clone());
+    Ok(Done {
+        subject,
+        walk,
+        saved: crate::operations::untouched(head),
+    })
+}
+
+fn save_once<'a>(
+    engine: &'a Engine,
+    checkout: &'a Checkout,
+    request: Request<'_>,
+    committed: &mut bool,
+    observer: &mut dyn Observer,
+) -> Result<Done<'a>> {
+    let subject = Subject::open(engine, checkout)?;
+    subject.refuse_unsavable()?;
+    if request.dropping {
+        super::admin::refuse_held_lock(&subject.admin)?;
+    }
+    let mut walk = subject.walk(&subject.root)?;
+    walk.refuse_strange(&subject.root)?;
+    let conversions = subject.conversions(&walk)?;
+    let mut objects = ObjectWriter::new(subject.repository.odb()?);
+    let raw = RawFiles::read(&subject, &mut walk, &conversions, &mut objects, observer)?;
+    if request.dropping && !request.force {
+        refuse_unsaved(&subject, &walk)?;
+    }
+    let mut warnings = Vec::new();
+    let mode = effective_mode(&subject, request.mode, &mut warnings);
+    let made = match mode {
+        SaveMode::Commit => commit(&subject, &walk, &mut objects, request.message)?,
+        SaveMode::Snapshot => None,
+    };
+    let head = made.clone().or_else(|| subject.head.commit.clone());
+    if let Some(commit) = &made {
+        *committed = true;
+        if !request.dropping && !settle_index(&subject, commit)? {
+            tracing::warn!(checkout = %checkout.path.display(), "the index is held or moved on; left as it is");
+        }
+    }
+    let forced = request.dropping && stops(&walk).next().is_some();
+    let recovery_point = pin(
+        &subject,
+        &walk,
+        &raw,
+        mode,
+        request,
+        head.clone(),
+        forced,
+        &mut objects,
+        &mut warnings,
+    )?;
+    verify(&subject, &walk)?;
+    let head = head.unwrap_or_else(|| checkout.base_commit.clone());
+    let saved = Saved {
+        head,
+        committed: *committed,
+        recovery_point,
+        not_saved: walk.not_saved.clone(),
+        warnings,
+    };
+    Ok(Done {
+        subject,
+        walk,
+        saved,
+    })
+}
+
+#[allow(clippy::too_many_arguments)]
+fn pin(
+    subject: &Subject<'_>,
+    walk: &Walk,
+    raw: &RawFiles,
+    mode: SaveMode,
+    request: Request<'_>,
+    head: Option<CommitId>,
+    forced: bool,
+    objects: &mut ObjectWriter,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<crate::model::RecoveryPoint>> {
+    let contents = Contents::gather(subject, walk, raw, head)?;
+    let purpose = match mode {
+        SaveMode::Snapshot => Purpose::Snapshot,
+        SaveMode::Commit => Purpose::BesideCommit,
+    };
+    let beyond = mode == SaveMode::Commit && contents.exceeds_commit(request.dropping)?;
+    if mode == SaveMode::Commit && !beyond && !request.always_pin && !forced {
+        return Ok(None);
+    }
+    if beyond {
+        warnings.push(Warning::new(
+            "RAW_BYTES_PINNED",
+            "the commit alone would not bring every file back as it is (bytes, modes, empty directories, staged or \
+             left-out files); the recovery point holds them",
+        ));
+    }
+    contents.pin(objects, purpose, request.message).map(Some)
+}
+
+/// A commit only where the task's branch is checked out, settled, and its filters are the ones seen at provision.
+fn effective_mode(subject: &Subject<'_>, mode: SaveMode, warnings: &mut Vec<Warning>) -> SaveMode {
+    if mode == SaveMode::Snapshot {
+        return mode;
+    }
+    if !subject.filters_are_known() {
+        warnings.push(Warning::new(
+            "FILTER_CHANGED",
+            "a content filter is not the one seen at provision and was not run; saved as a snapshot",
+        ));
+        return SaveMode::Snapshot;
+    }
+    let why = match &subject.head {
+        head if head.symbolic.is_none() => "HEAD is detached",
+        _ if !subject.is_on_branch() => "another branch is checked out",
+        head if head.commit.is_none() => "the branch has no commit",
+        _ if subject.index.is_unmerged() => "the index has unsettled conflicts",
+        _ => return mode,
+    };
+    let text = format!("{why}; saved as a snapshot");
+    warnings.push(Warning::new("SAVED_AS_SNAPSHOT", text));
+    SaveMode::Snapshot
+}
+
+fn stops(walk: &Walk) -> impl Iterator<Item = &crate::model::NotSaved> {
+    walk.not_saved
+        .iter()
+        .filter(|left| left.reason.stops_a_drop())
+}
+
+/// Refuses to go on to a drop while something would be lost.
+fn refuse_unsaved(subject: &Subject<'_>, walk: &Walk) -> Result<()> {
+    let Some(first) = stops(walk).next() else {
+        return Ok(());
+    };
+    Err(Error::UnsavedWork {
+        path: subject.checkout.path.clone(),
+        first: super::subject::lossy(&first.path),
+        total: stops(walk).count(),
+        not_saved: walk.not_saved.clone(),
+    })
+}
+
+/// Whether everything still is as it was read.
+fn verify(subject: &Subject<'_>, walk: &Walk) -> Result<()> {
+    for (path, stamp) in &walk.files {
+        if subject.root.stamp(path) != Ok(*stamp) {
+            return Err(super::raw::changed(subject, path));
+        }
+    }
+    Ok(())
+}
+
+impl Done<'_> {
+    /// Whether the checkout is as it was made: HEAD, index and files, ignored build products aside.
+    pub(crate) fn is_unchanged(&self) -> Result<bool> {
+        let subject = &self.subject;
+        let at_base = subject.head.commit.as_ref() == Some(&subject.checkout.base_commit);
+        let beyond_git =
+            stops(&self.walk).next().is_some() || !self.walk.empty_directories.is_empty();
+        if !at_base || beyond_git || crate::diff::staged_differs(subject, subject.checkout) {
+            return Ok(false);
+        }
+        let index = super::commit::private_index(subject, &self.walk, &[])?;
+        let tree = super::commit::write_tree(subject, &index, &[])?;
+        let objects = ObjectWriter::new(subject.repository.odb()?);
+        Ok(objects.commit_tree(super::tree::object_id(&subject.checkout.base_commit)?)? == tree)
+    }
+
+    /// Compares the directory, by now at `path`, with what was saved: the last look before it goes.
+    pub(crate) fn verify_at(&self, path: &std::path::Path) -> Result<()> {
+        let root = super::dir::Root::open(path)?;
+        let now = self.subject.walk(&root)?;
+        let files = |walk: &Walk| -> Vec<(Vec<u8>, super::dir::Stamp)> {
+            walk.files
+                .iter()
+                .filter(|(path, _)| !self.walk.unknown.contains(*path))
+                .map(|(path, stamp)| (path.clone(), *stamp))
+                .collect()
+        };
+        let kept = |walk: &Walk| -> Vec<crate::model::NotSaved> {
+            stops(walk)
+                .filter(|left| left.reason == crate::model::NotSavedReason::IgnoredKept)
+                .cloned()
+                .collect()
+        };
+        let same = files(&now) == files(&self.walk)
+            && now.empty_directories == self.walk.empty_directories
+            && now.directory_modes == self.walk.directory_modes
+            && kept(&now) == kept(&self.walk);
+        now.refuse_strange(&root)?;
+        if same {
+            Ok(())
+        } else {
+            Err(Error::Busy {
+                path: self.subject.checkout.path.clone(),
+                problem: "it changed after it was saved".to_owned(),
+            })
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Ending a task: complete, remove, and the end of a review.
+
+use std::fs;
+
+use worktree_engine::error::Error;
+use worktree_engine::model::{SaveMode, Unobserved};
+
+use crate::support::{Lab, git, write};
+
+#[test]
+fn complete_without_work_cleans_everything_and_keeps_the_sor() {
+    let lab = Lab::new();
+    write(lab.path("task-progress.md"), "what I found\n");
+    let completed = lab
+        .engine
+        .complete(&lab.checkout, false, &mut Unobserved)
+        .unwrap();
+    assert!(completed.cleaned);
+    assert!(!lab.checkout.path.exists() && !lab.checkout.admin_dir().exists());
+    assert!(!lab.refs().contains("refs/heads/clawboo"));
+    assert!(!lab.refs().contains("refs/clawboo/base"));
+    let point = completed.saved.recovery_point.unwrap();
+    git(&lab.repo, &["gc", "-q", "--prune=now"]);
+    let kept = git(
+        &lab.repo,
+        &[
+            "show",
+            &format!("{}:files/task-progress.md", point.ref_name),
+        ],
+    );
+    assert_eq!(kept, "what I found\n");
+}
+
+#[test]
+fn complete_with_work_touches_nothing() {
+    let lab = Lab::new();
+    write(lab.path("untracked"), "x\n");
+    let (refs, status) = (lab.refs(), lab.status());
+    let completed = lab
+        .engine
+        .complete(&lab.checkout, false, &mut Unobserved)
+        .unwrap();
+    assert!(!completed.cleaned);
+    assert_eq!(completed.stat.files_changed, 1);
+    assert_eq!((refs, status), (lab.refs(), lab.status()));
+}
+
+#[test]
+fn a5_complete_never_judges_by_another_branch_alone() {
+    let lab = Lab::new();
+    write(lab.path("a.txt"), "work\n");
+    lab.git(&["commit", "-qam", "work"]);
+    lab.git(&["switch", "-qc", "other", lab.checkout.base_commit.as_str()]);
+    let completed = lab
+        .engine
+        .complete(&lab.checkout, false, &mut Unobserved)
+        .unwrap();
+    assert!(!completed.cleaned);
+    assert!(lab.checkout.path.exists());
+}
+
+#[test]
+fn remove_refuses_work_unless_discarded_and_pins_it_first() {
+    let lab = Lab::new();
+    write(lab.path("a.txt"), "dirty\n");
+    let remove = |discard, keep| {
+        lab.engine
+            .remove(&lab.checkout, discard, keep, &mut Unobserved)
+    };
+    assert!(matches!(
+        remove(false, true),
+        Err(Error::UnsavedWork { .. })
+    ));
+    lab.git(&["commit", "-qam", "work"]);
+    let work = lab.git(&["rev-parse", "HEAD"]);
+    assert!(matches!(
+        remove(false, false),
+        Err(Error::UnsavedWork { .. })
+    ));
+    write(lab.path("b.txt"), "uncommitted\n");
+    let saved = remove(true, false).unwrap();
+    assert!(!lab.checkout.path.exists());
+    assert!(!lab.refs().contains("refs/heads/clawboo"));
+    let point = saved.recovery_point.unwrap();
+    git(&lab.repo, &["gc", "-q", "--prune=now"]);
+    assert!(lab.is_reachable(work.trim()));
+    let kept = git(
+        &lab.repo,
+        &["show", &format!("{}:files/b.txt", point.ref_name)],
+    );
+    assert_eq!(kept, "uncommitted\n");
+}
+
+#[test]
+fn remove_can_keep_the_branch() {
+    let lab = Lab::new();
+    write(lab.path("a.txt"), "work\n");
+    lab.git(&["commit", "-qam", "work"]);
+    lab.engine
+        .remove(&lab.checkout, false, true, &mut Unobserved)
+        .unwrap();
+    assert!(!lab.checkout.path.exists());
+    assert!(lab.refs().contains("refs/heads/clawboo/task-t1"));
+}
+
+#[test]
+fn remove_of_a_paused_task_takes_the_refs_and_pins_the_tip() {
+    let lab = Lab::new();
+    write(lab.path("a.txt"), "work\n");
+    let paused = lab.pause(SaveMode::Commit).unwrap();
+    let removed = lab
+        .engine
+        .remove(&lab.checkout, true, false, &mut Unobserved)
+        .unwrap();
+    assert!(removed.recovery_point.is_some());
+    assert!(!lab.refs().contains("refs/heads/clawboo"));
+    assert!(lab.is_reachable(paused.head.as_str()));
+}
+
+#[test]
+fn directory_deleted_by_hand_loses_no_commit_on_resume() {
+    let mut lab = Lab::new();
+    lab.git(&["checkout", "-q", "--detach"]);
+    write(lab.path("a.txt"), "detached\n");
+    lab.git(&["commit", "-qam", "detached"]);
+    let lost = lab.git(&["rev-parse", "HEAD"]);
+    fs::remove_dir_all(&lab.checkout.path).unwrap();
+    lab.resume(None);
+    assert!(lab.is_reachable(lost.trim()));
+    assert!(lab.path("a.txt").exists());
+}
