@@ -1,2 +1,3 @@
-//! x
+//! `worktreed`: the server's binary.
+
 fn main() {}

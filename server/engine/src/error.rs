@@ -11,7 +11,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Every way an operation of the engine ends without its effect. Unless a variant says otherwise nothing was changed.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// A value from the caller is malformed.
     #[error("{field} {problem}")]

@@ -138,7 +138,15 @@ impl Engine {
     /// Opens the repository that `path` is in: a checkout's top or subdirectory, a linked worktree, a bare repository,
     /// a git or admin directory, or a link to one of them.
     pub fn open_repository(&self, path: &Path) -> Result<Repository> {
-        let mut found = locate(path)?;
+        let located = locate(path)?;
+        let mut found = Repository {
+            path: located.path,
+            common_dir: located.common_dir,
+            git_dir: located.git_dir,
+            origin_url: None,
+            is_bare: false,
+            config: RepositoryConfig::default(),
+        };
         let owner = std::fs::metadata(&found.common_dir)
             .map_err(|error| Error::io("examine", &found.common_dir, error))?
             .uid();
@@ -181,7 +189,19 @@ impl Engine {
     }
 }
 
-fn locate(path: &Path) -> Result<Repository> {
+/// Where a repository is; all that can be told of it without asking git.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// The top of the checkout that was named, or the bare directory; canonical.
+    pub path: PathBuf,
+    /// What all its checkouts share; canonical.
+    pub common_dir: PathBuf,
+    /// The git directory of the checkout that was named; canonical.
+    pub git_dir: PathBuf,
+}
+
+/// Finds the repository that `path` is in. Starts no process, and does not say that the repository may be used.
+pub fn locate(path: &Path) -> Result<Located> {
     let missing = |problem: String| Error::RepositoryNotFound {
         path: path.to_owned(),
         problem,
@@ -213,13 +233,10 @@ fn locate(path: &Path) -> Result<Repository> {
             Some(target) => canonical(&git_dir.join(target))?,
             None => git_dir.clone(),
         };
-        return Ok(Repository {
+        return Ok(Located {
             path: directory.to_owned(),
             common_dir,
             git_dir,
-            origin_url: None,
-            is_bare: false,
-            config: RepositoryConfig::default(),
         });
     }
     Err(missing(

@@ -1,0 +1,4 @@
+//! The server: the registry, the events, the services, and the process around them.
+
+pub mod events;
+pub mod registry;
