@@ -1,7 +1,9 @@
 //! What all watchers share: the log's growth, the progress of running operations, and the end.
 
 use jiff::Timestamp;
-use tokio::sync::broadcast;
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use worktree_engine::lifecycle::Operation;
 
@@ -40,15 +42,17 @@ pub struct EventHub {
     pub(super) registry: Registry,
     pub(super) progress: broadcast::Sender<ProgressUpdate>,
     pub(super) shutdown: CancellationToken,
+    pub(super) places: Arc<Semaphore>,
 }
 
 impl EventHub {
-    /// A hub on a registry's log; watches end when `shutdown` is cancelled.
-    pub fn new(registry: Registry, shutdown: CancellationToken) -> Self {
+    /// A hub on a registry's log for so many watches; they end when `shutdown` is cancelled.
+    pub fn new(registry: Registry, shutdown: CancellationToken, max_watches: usize) -> Self {
         Self {
             registry,
             progress: broadcast::channel(PROGRESS_BACKLOG).0,
             shutdown,
+            places: Arc::new(Semaphore::new(max_watches.min(Semaphore::MAX_PERMITS))),
         }
     }
 

@@ -1,10 +1,10 @@
 //! One watch: from a start, through the log, to the end of the server or of the watcher.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::{
-    sync::{broadcast, mpsc, watch},
+    sync::{OwnedSemaphorePermit, broadcast, mpsc, watch},
     time::{Instant, MissedTickBehavior},
 };
 use tokio_stream::wrappers::ReceiverStream;
@@ -110,6 +110,9 @@ pub enum WatchError {
         /// The last sequence that was sent or passed.
         sequence: i64,
     },
+    /// There are as many watches as there may be.
+    #[error("too many watches are open; close one, or ask the operator to raise max_watches")]
+    TooMany,
     /// The log cannot be read.
     #[error(transparent)]
     Registry(#[from] registry::Error),
@@ -133,6 +136,9 @@ impl EventHub {
         &self,
         options: WatchOptions,
     ) -> Result<ReceiverStream<Result<WatchItem, WatchError>>, WatchError> {
+        let place = Arc::clone(&self.places)
+            .try_acquire_owned()
+            .map_err(|_| WatchError::TooMany)?;
         let head = self.registry.subscribe();
         let progress = options.include_progress.then(|| self.progress.subscribe());
         let (first, sequence) = self.first(&options).await?;
@@ -145,6 +151,7 @@ impl EventHub {
             progress,
             sender,
             sequence,
+            _place: place,
         };
         tokio::spawn(watcher.run(first));
         Ok(ReceiverStream::new(receiver))
@@ -268,6 +275,7 @@ struct Watcher {
     sender: mpsc::Sender<Result<WatchItem, WatchError>>,
     /// The last sequence that was sent or passed.
     sequence: i64,
+    _place: OwnedSemaphorePermit,
 }
 
 /// The watcher is gone, or was told the end.
