@@ -49,7 +49,7 @@ fn measure(scratch: &Path, repo: &Path, round: usize, table: &mut Table) -> Outc
         )
     };
     // Who goes first changes every round: the second finds warmer caches.
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         table.time("git worktree add", &engine, git_add)?;
     }
     let mut made = None;
@@ -59,11 +59,14 @@ fn measure(scratch: &Path, repo: &Path, round: usize, table: &mut Table) -> Outc
         made = Some(engine.provision(&repository, &plan, &mut Unobserved)?);
         Ok(())
     })?;
-    if round % 2 == 1 {
+    if !round.is_multiple_of(2) {
         table.time("git worktree add", &engine, git_add)?;
     }
     let made = made.ok_or("not provisioned")?.checkout;
-    table.time("probe", &engine, || Ok(drop(engine.probe(&made)?)))?;
+    table.time("probe", &engine, || {
+        engine.probe(&made)?;
+        Ok(())
+    })?;
     change(&made.path, "first")?;
     change(&theirs, "first")?;
     table.time("diff stat", &engine, || {
@@ -71,12 +74,8 @@ fn measure(scratch: &Path, repo: &Path, round: usize, table: &mut Table) -> Outc
         Ok(())
     })?;
     table.time("checkpoint", &engine, || {
-        Ok(drop(engine.checkpoint(
-            &made,
-            SaveMode::Commit,
-            "checkpoint",
-            &mut Unobserved,
-        )?))
+        engine.checkpoint(&made, SaveMode::Commit, "checkpoint", &mut Unobserved)?;
+        Ok(())
     })?;
     change(&made.path, "second")?;
     let mut saved = None;
@@ -110,15 +109,12 @@ fn measure(scratch: &Path, repo: &Path, round: usize, table: &mut Table) -> Outc
     })?;
     let resumed = resumed.ok_or("not resumed")?.checkout;
     table.time("complete (changed)", &engine, || {
-        Ok(drop(engine.complete(&resumed, false, &mut Unobserved)?))
+        engine.complete(&resumed, false, &mut Unobserved)?;
+        Ok(())
     })?;
     table.time("remove", &engine, || {
-        Ok(drop(engine.remove(
-            &resumed,
-            true,
-            false,
-            &mut Unobserved,
-        )?))
+        engine.remove(&resumed, true, false, &mut Unobserved)?;
+        Ok(())
     })?;
     git(repo, &["branch", "-q", "-D", &branch])?;
     engine.empty_trash(usize::MAX)?;

@@ -144,7 +144,9 @@ fn collect_held(git_dir: &Path, path: &Path, held: &mut Vec<(Vec<u8>, PathBuf)>)
             Err(error)
                 if matches!(
                     error.kind(),
-                    std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+                    std::io::ErrorKind::NotFound
+                        | std::io::ErrorKind::NotADirectory
+                        | std::io::ErrorKind::IsADirectory
                 ) =>
             {
                 continue;

@@ -12,7 +12,7 @@ use crate::model::{Checkout, DiffStat, Saved};
 use crate::save::commit::{PrivateIndex, private_index};
 use crate::save::subject::Subject;
 use crate::save::tree::object_id;
-use crate::sor::{HANDOFF_FILE, SOR_FILES};
+use crate::sor::SOR_FILES;
 
 /// Arguments that hold a diff to the measure, whatever the user's configuration says.
 const PINNED: [&str; 8] = [
@@ -245,7 +245,6 @@ fn quoted(path: &Path) -> PathBuf {
 fn service_made(checkout: &Checkout) -> Vec<String> {
     SOR_FILES
         .iter()
-        .chain([&HANDOFF_FILE])
         .map(|name| checkout.sor_dir.join(name))
         .collect()
 }

@@ -75,13 +75,19 @@ impl Engine {
             }
             Step::Drop(plan) => {
                 let moved = standing(&plan.trash)? != Standing::Missing;
-                let there = standing(&plan.checkout.path)? != Standing::Missing;
-                if there && !moved {
+                let at_path = standing(&plan.checkout.path)?;
+                let is_recorded = matches!(&at_path, Standing::Directory(found)
+                    if Some(found) == plan.checkout.identity.as_ref());
+                if is_recorded && !moved {
                     return Ok(Recovered::RolledBack);
                 }
                 let registered = standing(&plan.checkout.admin_dir())? != Standing::Missing;
-                if moved && registered && !there {
-                    // What was written between the save and the rename was not looked at yet: give it back.
+                if moved && registered {
+                    // What was written between the save and the rename was not looked at yet: give it back. Whatever
+                    // was made at the path meanwhile (by a build that still ran, say) is kept too.
+                    if at_path != Standing::Missing {
+                        move_away(&plan.checkout.path, &self.new_custody_path())?;
+                    }
                     move_away(&plan.trash, &plan.checkout.path)?;
                     return Ok(Recovered::RolledBack);
                 }

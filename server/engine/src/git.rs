@@ -78,6 +78,7 @@ pub struct GitCommand {
     repository: Option<GitDir>,
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
+    configuration: Vec<(String, String)>,
     input: Vec<u8>,
     accepted: Vec<i32>,
     deadline: Deadline,
@@ -90,6 +91,7 @@ impl GitCommand {
             repository: repository.cloned(),
             arguments: Vec::new(),
             environment: Vec::new(),
+            configuration: Vec::new(),
             input: Vec::new(),
             accepted: vec![0],
             deadline: Deadline::Ordinary,
@@ -112,6 +114,13 @@ impl GitCommand {
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment
             .push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets a configuration value whose key may hold anything, such as a filter's name from the repository.
+    #[must_use]
+    pub fn config(mut self, key: &str, value: &str) -> Self {
+        self.configuration.push((key.to_owned(), value.to_owned()));
         self
     }
 
@@ -324,6 +333,11 @@ impl Git {
                 .iter()
                 .map(|(name, value)| (name, value)),
         );
+        process.env("GIT_CONFIG_COUNT", command.configuration.len().to_string());
+        for (number, (key, value)) in command.configuration.iter().enumerate() {
+            process.env(format!("GIT_CONFIG_KEY_{number}"), key);
+            process.env(format!("GIT_CONFIG_VALUE_{number}"), value);
+        }
         for setting in PINNED {
             process.arg("-c").arg(setting);
         }

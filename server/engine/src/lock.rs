@@ -80,7 +80,11 @@ impl Engine {
             reason.holder.pop();
         }
         let text = Spelled(&self.config().instance_id, &reason).to_string();
-        text.chars().filter(|c| !c.is_control()).collect()
+        let mut text: String = text.chars().filter(|c| !c.is_control()).collect();
+        while text.len() > MAX_REASON {
+            text.pop();
+        }
+        text
     }
 
     /// Whose lock `checkout` has; decided by the instance id in it.

@@ -62,6 +62,12 @@ impl Engine {
         if let Some(warning) = self.clear_leftover(&checkout.path)? {
             warnings.push(warning);
         }
+        if work.repository.config.filter_fingerprint() != checkout.filter_fingerprint {
+            warnings.push(Warning::new(
+                "FILTER_CHANGED",
+                "the repository's filters are not the ones seen at provision; none of them was run",
+            ));
+        }
         observer.progress("refs", 0, 4);
         self.create_refs(work)?;
         crate::crash_point!("materialise.refs_made");
@@ -89,7 +95,7 @@ impl Engine {
         )?;
         crate::crash_point!("materialise.registered");
         observer.progress("checkout", 2, 4);
-        self.check_out(checkout)?;
+        self.check_out(work)?;
         crate::crash_point!("materialise.checked_out");
         observer.progress("verify", 3, 4);
         let mut provisioned = self.verify(work)?;
@@ -151,18 +157,26 @@ impl Engine {
         )))
     }
 
-    fn check_out(&self, checkout: &Checkout) -> Result<()> {
+    fn check_out(&self, work: &Materialise<'_>) -> Result<()> {
+        let checkout = &work.plan.checkout;
         let directory = GitDir {
             git_dir: checkout.admin_dir(),
             work_tree: Some(checkout.path.clone()),
         };
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        let command = GitCommand::new(Some(&directory))
+        let mut command = GitCommand::new(Some(&directory))
             .args(["-c", &format!("checkout.workers={workers}")])
             // A sparse source would give the task half a checkout without a word.
             .args(["-c", "core.sparseCheckout=false", "-c", "core.fsync=all"])
             .args(["read-tree", "-m", "-u", "--no-recurse-submodules", "HEAD"])
             .deadline(Deadline::Checkout);
+        let config = &work.repository.config;
+        if config.filter_fingerprint() != checkout.filter_fingerprint {
+            // Defined since, perhaps by the agent itself: the files come as they are stored.
+            for (key, value) in config.switched_off_filters() {
+                command = command.config(&key, value);
+            }
+        }
         self.git().run(command).map(drop)
     }
 

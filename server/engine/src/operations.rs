@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::identity::{Standing, standing};
 use crate::ids::CommitId;
 use crate::model::{Checkout, DiffStat, DropPlan, Observer, RecoveryPoint, SaveMode, Saved};
+use crate::recovery::pin_without_directory;
 use crate::refs::RefEdit;
 use crate::save::run::{Done, Request, look, save};
 use crate::save::subject::read_head;
@@ -139,6 +140,9 @@ impl Engine {
         checkout: &Checkout,
         observer: &mut dyn Observer,
     ) -> Result<ReviewRemoved> {
+        if standing(&checkout.path)? == Standing::Missing {
+            return self.remove_review_without_directory(checkout);
+        }
         let message = format!("{}: review", checkout.namespace);
         let looked = look(self, checkout)?;
         let tree_unchanged = looked.is_unchanged()?;
@@ -161,6 +165,22 @@ impl Engine {
         Ok(ReviewRemoved {
             tree_unchanged,
             recovery_point: saved.recovery_point,
+        })
+    }
+
+    /// Nobody can tell what a reviewer did in a directory that is gone; the commits that are left are kept.
+    fn remove_review_without_directory(&self, checkout: &Checkout) -> Result<ReviewRemoved> {
+        self.refuse_foreign_lock(checkout)?;
+        let mut recovery_point = None;
+        if standing(&checkout.admin_dir())? != Standing::Missing {
+            let commit = &checkout.base_commit;
+            recovery_point = Some(pin_without_directory(self, checkout, commit)?);
+        }
+        let lock = self.lock_repository(&checkout.common_dir)?;
+        self.unregister(checkout, &lock)?;
+        Ok(ReviewRemoved {
+            tree_unchanged: false,
+            recovery_point,
         })
     }
 
@@ -222,9 +242,13 @@ impl Engine {
         let head = tip.clone().unwrap_or_else(|| checkout.base_commit.clone());
         self.refuse_foreign_lock(checkout)?;
         let mut saved = untouched(head);
-        if let Some(tip) = tip.as_ref().filter(|_| !keep_branch) {
-            saved.recovery_point =
-                Some(crate::recovery::pin_without_directory(self, checkout, tip)?);
+        // The entry may name commits that nothing else does, also where the branch stays.
+        let registered = standing(&checkout.admin_dir())? != Standing::Missing;
+        let pinned = tip
+            .as_ref()
+            .or_else(|| registered.then_some(&checkout.base_commit));
+        if let Some(tip) = pinned.filter(|_| registered || !keep_branch) {
+            saved.recovery_point = Some(pin_without_directory(self, checkout, tip)?);
         }
         let lock = self.lock_repository(&checkout.common_dir)?;
         self.unregister(checkout, &lock)?;

@@ -214,9 +214,9 @@ impl Engine {
         provisioned
             .warnings
             .splice(0..0, plan.warnings.iter().cloned());
-        if let Some(warning) = converted(&provisioned.checkout, &plan.files)? {
-            provisioned.warnings.push(warning);
-        }
+        provisioned
+            .warnings
+            .extend(converted(&provisioned.checkout, &plan.files));
         Ok(provisioned)
     }
 
@@ -421,17 +421,15 @@ impl BaseTree<'_> {
 }
 
 /// Attributes of the base may have changed the files on their way to disk.
-fn converted(checkout: &Checkout, files: &[sor::SorFile]) -> Result<Option<Warning>> {
-    for file in files {
-        let path = checkout.path.join(checkout.sor_dir.join(file.name));
-        let content = std::fs::read(&path).map_err(|error| Error::io("read", &path, error))?;
-        if content != file.content {
-            let message = format!(
-                "the repository's attributes changed {} on its way to disk",
-                file.name
-            );
-            return Ok(Some(Warning::new("SOR_CONVERTED", message)));
-        }
-    }
-    Ok(None)
+fn converted(checkout: &Checkout, files: &[sor::SorFile]) -> Option<Warning> {
+    let differs = files.iter().find(|file| {
+        let path = checkout.sor_dir.join(file.name);
+        let read = crate::guard::read_file(&checkout.path, &path, sor::MAX_FILE_BYTES);
+        !matches!(read, Ok(Some(content)) if content == file.content)
+    })?;
+    let message = format!(
+        "the repository's attributes changed {} on its way to disk",
+        differs.name
+    );
+    Some(Warning::new("SOR_CONVERTED", message))
 }

@@ -23,6 +23,8 @@ pub struct ReviewRequest {
     pub task_id: TaskId,
     /// The commit.
     pub sha: CommitId,
+    /// The filter definitions that may run: those recorded for the task, or, without one, those of now.
+    pub filter_fingerprint: String,
 }
 
 impl Engine {
@@ -58,7 +60,6 @@ impl Engine {
         }
         let mut checkout = checkout.clone();
         checkout.identity = None;
-        checkout.filter_fingerprint = repository.config.filter_fingerprint();
         let plan = MaterialisePlan {
             checkout,
             creates_refs: Vec::new(),
@@ -97,7 +98,7 @@ impl Engine {
             base_commit: sha.clone(),
             sor_dir: SorDir::try_from(String::new())?,
             identity: None,
-            filter_fingerprint: repository.config.filter_fingerprint(),
+            filter_fingerprint: request.filter_fingerprint.clone(),
         };
         let plan = MaterialisePlan {
             checkout,
@@ -131,49 +132,44 @@ impl Engine {
         if standing(&admin)? == Standing::Missing {
             return Ok(());
         }
-        let keeps = [
+        for kept in [
             "modules",
             "rebase-merge",
             "rebase-apply",
-            "refs",
             "MERGE_HEAD",
             "BISECT_LOG",
-        ];
-        if let Some(kept) = keeps.iter().find(|name| holds_something(&admin.join(name))) {
-            return Err(Error::OperationInProgress {
-                path: admin.clone(),
-                operation: format!("state in {kept}"),
-            });
+        ] {
+            if holds_a_file(&admin.join(kept))? {
+                return Err(Error::OperationInProgress {
+                    path: admin.clone(),
+                    operation: format!("state in {kept}"),
+                });
+            }
         }
         let tip = self.branch_tip(checkout)?;
-        if let crate::probe::Head::Detached(commit) = self.probe(checkout)?.head
-            && Some(&commit) != tip.as_ref()
-        {
-            self.pin_commit(checkout, &commit)?;
-        }
+        let tip = tip.unwrap_or_else(|| checkout.base_commit.clone());
+        crate::recovery::pin_without_directory(self, checkout, &tip)?;
         let lock = self.lock_repository(&checkout.common_dir)?;
         self.unregister(checkout, &lock)
     }
-
-    /// Keeps a commit that nothing else may reach.
-    fn pin_commit(&self, checkout: &Checkout, commit: &CommitId) -> Result<()> {
-        let name = format!(
-            "refs/{}/recovery/{}",
-            checkout.namespace,
-            uuid::Uuid::now_v7()
-        );
-        self.update_refs(
-            &checkout.common_dir,
-            &[crate::refs::RefEdit::create(&name, commit)],
-        )
-    }
 }
 
-fn holds_something(path: &std::path::Path) -> bool {
-    match std::fs::read_dir(path) {
-        Ok(mut entries) => entries.next().is_some(),
-        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+/// Whether `path` is a file, or a directory with a file anywhere below it: git leaves empty directories behind.
+pub(crate) fn holds_a_file(path: &std::path::Path) -> Result<bool> {
+    let mut waiting = vec![path.to_owned()];
+    while let Some(next) = waiting.pop() {
+        let failed = |error| Error::io("examine", &next, error);
+        match std::fs::symlink_metadata(&next) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => return Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(failed(error)),
+        }
+        for entry in std::fs::read_dir(&next).map_err(failed)? {
+            waiting.push(entry.map_err(failed)?.path());
+        }
     }
+    Ok(false)
 }
 
 /// Takes the write bits of every file below `path`. Links are left alone.

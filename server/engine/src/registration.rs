@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FlockOperation, RenameFlags};
 
+use crate::branches::branch_holder;
 use crate::engine::{Engine, make_private};
 use crate::error::{Error, Result};
 use crate::ids::{BranchName, CommitId};
@@ -102,6 +103,15 @@ impl Engine {
         sync_directory(&checkout.path)?;
         crate::crash_point!("register.git_file_written");
         let _lock = self.lock_repository(&checkout.common_dir)?;
+        // Looked at again: the files took time, and plumbing has no guard against a second checkout of a branch.
+        if let NewHead::Branch(branch) = head
+            && let Some(path) = branch_holder(&checkout.common_dir, branch)?
+        {
+            return Err(Error::BranchCheckedOut {
+                branch: branch.clone(),
+                path,
+            });
+        }
         move_in(&beside, &checkout.admin_dir())?;
         crate::crash_point!("register.moved_in");
         Ok(())
@@ -111,6 +121,13 @@ impl Engine {
     pub(crate) fn unregister(&self, checkout: &Checkout, _lock: &RepositoryLock) -> Result<()> {
         let admin = checkout.admin_dir();
         let beside = self.beside(checkout);
+        // The only home of a submodule's commits: whoever asks, it is not deleted with the entry.
+        if crate::rebuild::holds_a_file(&admin.join("modules"))? {
+            return Err(Error::SubmoduleRepository {
+                path: checkout.path.clone(),
+                submodule: "modules".to_owned(),
+            });
+        }
         match rustix::fs::renameat_with(CWD, &admin, CWD, &beside, RenameFlags::NOREPLACE) {
             Ok(()) => sync_directory(&checkout.common_dir.join("worktrees"))?,
             Err(rustix::io::Errno::NOENT) => {}

@@ -79,6 +79,26 @@ impl RepositoryConfig {
         hex(&hash.finalize())
     }
 
+    /// The settings under which no filter of this repository runs.
+    pub(crate) fn switched_off_filters(&self) -> Vec<(String, &'static str)> {
+        let names: std::collections::BTreeSet<&str> = self
+            .values
+            .keys()
+            .filter_map(|key| key.strip_prefix("filter.")?.rsplit_once('.'))
+            .map(|(name, _)| name)
+            .collect();
+        let switches = [
+            ("clean", ""),
+            ("smudge", ""),
+            ("process", ""),
+            ("required", "false"),
+        ];
+        names
+            .into_iter()
+            .flat_map(|name| switches.map(|(key, value)| (format!("filter.{name}.{key}"), value)))
+            .collect()
+    }
+
     /// Each remote's fetch refspecs.
     fn fetches(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().flat_map(|(key, values)| {
@@ -320,11 +340,12 @@ fn check_format(repository: &Repository) -> Result<()> {
 fn mirroring_remote(config: &RepositoryConfig, namespace: &Namespace) -> Option<String> {
     let private = format!("refs/{namespace}/");
     let branches = format!("refs/heads/{namespace}/");
-    let hits = |target: &str| {
-        target == "refs/*"
-            || target == "refs/heads/*"
-            || target.starts_with(&private)
-            || target.starts_with(&branches)
+    let hits = |target: &str| match target.split_once('*') {
+        // A pattern writes into ours where either prefix holds the other.
+        Some((prefix, _)) => [&private, &branches]
+            .into_iter()
+            .any(|ours| ours.starts_with(prefix) || prefix.starts_with(ours.as_str())),
+        None => target.starts_with(&private) || target.starts_with(&branches),
     };
     config
         .fetches()

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use gix::ObjectId;
@@ -12,7 +11,6 @@ use gix::objs::tree::EntryKind;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::identity::{Standing, standing};
 use crate::ids::{BranchName, CommitId};
 use crate::materialise::Provisioned;
 use crate::model::{Checkout, MaterialisePlan, Observer, RecoveryPoint, Warning};
@@ -20,6 +18,7 @@ use crate::registration::NewHead;
 use crate::repository::Repository;
 use crate::save::dir::{Root, split};
 use crate::save::index::write_with_mtime;
+use crate::save::lock::IndexLock;
 use crate::save::manifest::{Manifest, PathText, Purpose, VERSION};
 use crate::save::put;
 use crate::save::subject::{current_umask, filters_are_known, git_command, git_permissions, lossy};
@@ -42,16 +41,9 @@ impl Engine {
         restore: Option<&RecoveryPoint>,
         observer: &mut dyn Observer,
     ) -> Result<Provisioned> {
-        // A directory that somebody deleted leaves a registration, and in it commits that nobody else may name.
-        let is_lost =
-            checkout.admin_dir().exists() && standing(&checkout.path)? == Standing::Missing;
-        if is_lost && let Some(tip) = self.branch_tip(checkout)? {
-            crate::recovery::pin_without_directory(self, checkout, &tip)?;
-        }
         let branch = NewHead::Branch(checkout.branch.clone());
         let Some(point) = restore else {
-            let provisioned = self.rebuild(checkout, &branch, observer)?;
-            return Ok(with_fingerprint_of(checkout, provisioned));
+            return self.rebuild(checkout, &branch, observer);
         };
         let repository = self.open_repository(&checkout.common_dir)?;
         let saved = SavedState::read(&repository, point)?;
@@ -60,8 +52,7 @@ impl Engine {
             (Some(head), Purpose::Snapshot) if !on_branch => NewHead::Detached(head.clone()),
             _ => branch,
         };
-        let rebuilt = self.rebuild(checkout, &head, observer)?;
-        let mut provisioned = with_fingerprint_of(checkout, rebuilt);
+        let mut provisioned = self.rebuild(checkout, &head, observer)?;
         let mut put_back = || {
             PutBack {
                 engine: self,
@@ -88,15 +79,6 @@ impl Engine {
         provisioned.warnings.append(&mut warnings);
         Ok(provisioned)
     }
-}
-
-/// Filters stay trusted by what was seen at provision: one that an agent defined would otherwise run after its next pause.
-fn with_fingerprint_of(checkout: &Checkout, mut provisioned: Provisioned) -> Provisioned {
-    provisioned
-        .checkout
-        .filter_fingerprint
-        .clone_from(&checkout.filter_fingerprint);
-    provisioned
 }
 
 /// A recovery point, read.
@@ -166,7 +148,11 @@ impl PutBack<'_> {
         self.modes(&moved_on)?;
         if manifest.purpose == Purpose::Snapshot {
             self.admin_files()?;
-            self.index()?;
+            // A saved index is relative to the commit that HEAD was at: over another it would stage the undoing of
+            // whatever came since.
+            if manifest.head.as_ref() == Some(head) {
+                self.index()?;
+            }
             if !on_branch {
                 warnings.extend(self.attach_head(head)?);
             }
@@ -181,22 +167,25 @@ impl PutBack<'_> {
         Ok(warnings)
     }
 
-    /// Paths that the branch has otherwise than when it was saved: somebody committed to them meanwhile, and beside a
-    /// commit only what the commit could not hold is put back.
+    /// Paths that somebody committed to after the save, and that the save has no work of its own on: they stay as the
+    /// branch has them. Beside a commit, and where git converts a file, other bytes than the blob's are no such work.
     fn moved_on(&self, head: &CommitId) -> Result<BTreeSet<Vec<u8>>> {
         let manifest = &self.saved.manifest;
-        let Some(saved_head) = &manifest.head else {
+        let Some(saved_head) = manifest.head.as_ref().filter(|saved| *saved != head) else {
             return Ok(BTreeSet::new());
         };
-        if manifest.purpose == Purpose::Snapshot || saved_head == head {
-            return Ok(BTreeSet::new());
-        }
         let then = flat_tree_of_commit(&self.saved.odb, saved_head)?;
         let now = &self.materialised;
+        let files = &self.saved.files;
+        let is_work = |path: &Vec<u8>| {
+            manifest.purpose == Purpose::Snapshot
+                && files.get(path) != then.get(path)
+                && !manifest.raw.iter().any(|raw| raw.0 == *path)
+        };
         Ok(then
             .keys()
             .chain(now.keys())
-            .filter(|path| then.get(*path) != now.get(*path))
+            .filter(|path| then.get(*path) != now.get(*path) && !is_work(path))
             .cloned()
             .collect())
     }
@@ -365,7 +354,12 @@ impl PutBack<'_> {
             })?;
             write_with_mtime(&admin.join(name), &blob(&self.saved.odb, *shared)?, mtime)?;
         }
-        replace(&admin, &blob(&self.saved.odb, *id)?, mtime)
+        let instance = &self.engine.config().instance_id;
+        let lock = IndexLock::take(&admin, instance)?.ok_or_else(|| Error::Busy {
+            path: admin.join("index.lock"),
+            problem: "the index is locked".to_owned(),
+        })?;
+        lock.replace(&blob(&self.saved.odb, *id)?, mtime)
     }
 
     /// Puts HEAD back on the other branch that it was on, where that is still possible.
@@ -404,25 +398,4 @@ impl PutBack<'_> {
             }
         }
     }
-}
-
-/// Replaces the index as git does: by its lock, never over somebody's.
-fn replace(admin: &Path, bytes: &[u8], mtime: std::time::SystemTime) -> Result<()> {
-    let lock = admin.join("index.lock");
-    let made = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&lock);
-    match made {
-        Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            return Err(Error::Busy {
-                path: lock,
-                problem: "the index is locked".to_owned(),
-            });
-        }
-        Err(error) => return Err(Error::io("create", &lock, error)),
-    }
-    write_with_mtime(&lock, bytes, mtime)?;
-    std::fs::rename(&lock, admin.join("index")).map_err(|error| Error::io("replace", &lock, error))
 }

@@ -1,10 +1,10 @@
 //! The one way to delete: by directory handle, never through a link, never across a mount, and late.
 
-use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -55,33 +55,49 @@ impl Engine {
 /// Deletes the directory `path` and all below it.
 pub(crate) fn delete_tree(path: &Path) -> Result<()> {
     let failed = |error: rustix::io::Errno| Error::io("delete", path, error.into());
-    let directory = open_directory(CWD, path).map_err(failed)?;
-    let device = rustix::fs::fstat(&directory).map_err(failed)?.st_dev;
-    empty(directory, device).map_err(failed)?;
+    let directory = rustix::fs::openat(CWD, path, OPEN | OFlags::RDONLY, Mode::empty());
+    empty(directory.map_err(failed)?).map_err(failed)?;
     match rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR) {
         Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
         Err(error) => Err(failed(error)),
     }
 }
 
-fn open_directory<P: rustix::path::Arg>(at: impl AsFd, path: P) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-    rustix::fs::openat(at, path, flags, Mode::empty())
+const OPEN: OFlags = OFlags::DIRECTORY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// A directory on the way down, and what is still to be visited in it.
+struct Level {
+    directory: OwnedFd,
+    name: Option<CString>,
+    children: Vec<CString>,
+}
+
+impl Level {
+    fn open(directory: OwnedFd, name: Option<CString>) -> rustix::io::Result<Self> {
+        let children = unlink_files(directory.as_fd())?;
+        Ok(Self {
+            directory,
+            name,
+            children,
+        })
+    }
 }
 
 /// Empties a directory. Depth lives on the heap: a hostile tree must not end the process by its depth.
-fn empty(top: OwnedFd, device: u64) -> rustix::io::Result<()> {
-    let mut stack: Vec<(OwnedFd, Option<std::ffi::CString>)> = vec![(top, None)];
-    while let Some((directory, name)) = stack.pop() {
-        match empty_files(directory.as_fd())? {
+fn empty(top: OwnedFd) -> rustix::io::Result<()> {
+    let mut stack = vec![Level::open(top, None)?];
+    while let Some(mut level) = stack.pop() {
+        match level.children.pop() {
             Some(child) => {
-                let opened = open_child(directory.as_fd(), &child, device)?;
-                stack.push((directory, name));
-                stack.push((opened, Some(child)));
+                let opened = open_child(level.directory.as_fd(), &child)?;
+                stack.push(level);
+                stack.push(Level::open(opened, Some(child))?);
             }
             None => {
-                if let (Some((parent, _)), Some(name)) = (stack.last(), name) {
-                    rustix::fs::unlinkat(parent, &*name, AtFlags::REMOVEDIR)?;
+                if let (Some(parent), Some(name)) = (stack.last(), level.name) {
+                    rustix::fs::unlinkat(&parent.directory, &*name, AtFlags::REMOVEDIR)?;
                 }
             }
         }
@@ -89,25 +105,27 @@ fn empty(top: OwnedFd, device: u64) -> rustix::io::Result<()> {
     Ok(())
 }
 
-fn open_child(parent: BorrowedFd<'_>, name: &CStr, device: u64) -> rustix::io::Result<OwnedFd> {
-    let opened = match open_directory(parent, name) {
+/// Opens a directory below, and never what is mounted there: a bind mount has the same device number as its source.
+fn open_child(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
+    let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    let open = |flags| rustix::fs::openat2(parent, name, OPEN | flags, Mode::empty(), inside);
+    match open(OFlags::RDONLY) {
         Err(rustix::io::Errno::ACCESS) => {
-            // An agent may have closed its own directory to us; in the trash it is ours to open.
-            rustix::fs::chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
-            open_directory(parent, name)?
+            // An agent may have closed its own directory to us; in the trash it is ours to open. By handle: the name
+            // could be a link by the time that its mode is changed.
+            let handle = open(OFlags::PATH)?;
+            let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
+            rustix::fs::chmod(path, Mode::RWXU)?;
+            open(OFlags::RDONLY)
         }
-        opened => opened?,
-    };
-    if rustix::fs::fstat(&opened)?.st_dev != device {
-        return Err(rustix::io::Errno::XDEV);
+        opened => opened,
     }
-    Ok(opened)
 }
 
-/// Unlinks what is no directory, and names one directory that is left.
-fn empty_files(directory: BorrowedFd<'_>) -> rustix::io::Result<Option<std::ffi::CString>> {
-    let mut child = None;
-    // Writable again, or nothing in it can be unlinked (review checkouts are not).
+/// Unlinks what is no directory, and names the directories.
+fn unlink_files(directory: BorrowedFd<'_>) -> rustix::io::Result<Vec<CString>> {
+    let mut children = Vec::new();
+    // Writable again, or nothing in it can be unlinked.
     rustix::fs::fchmod(directory, Mode::RWXU)?;
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
@@ -123,13 +141,13 @@ fn empty_files(directory: BorrowedFd<'_>) -> rustix::io::Result<Option<std::ffi:
             kind => kind,
         };
         if kind == FileType::Directory {
-            child.get_or_insert_with(|| name.to_owned());
-        } else {
-            match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
-                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
-                Err(error) => return Err(error),
-            }
+            children.push(name.to_owned());
+            continue;
+        }
+        match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+            Err(error) => return Err(error),
         }
     }
-    Ok(child)
+    Ok(children)
 }

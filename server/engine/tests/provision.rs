@@ -509,6 +509,7 @@ fn a_review_is_detached_and_its_files_cannot_be_written() {
         repo_id: repository.repo_id(),
         task_id: "t1".parse().unwrap(),
         sha: scene.git(&["rev-parse", "HEAD"]).parse().unwrap(),
+        filter_fingerprint: repository.config.filter_fingerprint(),
     };
     let made = scene
         .engine
@@ -574,4 +575,123 @@ fn script(at: &std::path::Path, body: &str) -> std::path::PathBuf {
     std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     path
+}
+
+#[test]
+fn a_bind_mount_in_the_trash_keeps_what_is_mounted() {
+    let scene = Scene::new();
+    let precious = scene.directory.path().join("precious");
+    std::fs::create_dir(&precious).unwrap();
+    std::fs::write(precious.join("data"), "mine").unwrap();
+    let dropped = scene.engine.config().root.join(".trash/dropped");
+    let inside = dropped.join("target");
+    std::fs::create_dir_all(&inside).unwrap();
+    let mount = |arguments: &[&std::ffi::OsStr]| {
+        std::process::Command::new("mount").args(arguments).status()
+    };
+    let mounted = mount(&["--bind".as_ref(), precious.as_os_str(), inside.as_os_str()]);
+    if !mounted.is_ok_and(|status| status.success()) {
+        assert!(std::env::var_os("CI").is_none(), "in CI nothing may skip");
+        eprintln!("skipped: this user cannot mount");
+        return;
+    }
+    let report = scene.engine.empty_trash(10);
+    let unmounted = std::process::Command::new("umount")
+        .arg(&inside)
+        .status()
+        .unwrap();
+    assert!(unmounted.success());
+    assert_eq!(report.unwrap().waiting, 1);
+    assert_eq!(std::fs::read(precious.join("data")).unwrap(), b"mine");
+}
+
+#[test]
+fn what_stands_at_the_path_after_a_cut_short_drop_is_kept_beside_what_was_dropped() {
+    let scene = Scene::new();
+    let made = scene.provision("t1");
+    let plan = drop_plan(&scene, &made);
+    std::fs::write(made.checkout.path.join("late"), "x").unwrap();
+    std::fs::rename(&made.checkout.path, &plan.trash).unwrap();
+    std::fs::create_dir_all(made.checkout.path.join("target")).unwrap();
+    assert_eq!(
+        scene.engine.recover(&Step::Drop(plan)).unwrap(),
+        Recovered::RolledBack
+    );
+    assert_eq!(
+        std::fs::read(made.checkout.path.join("late")).unwrap(),
+        b"x"
+    );
+    let custody = std::fs::read_dir(scene.engine.config().root.join(".custody")).unwrap();
+    assert_eq!(custody.count(), 1);
+}
+
+#[test]
+fn n13_a_filter_defined_after_provision_is_not_run_on_the_way_back() {
+    let scene = Scene::new();
+    let made = scene.provision("t1");
+    scene
+        .engine
+        .drop_checkout(&drop_plan(&scene, &made), &mut |_| Ok(()), &mut Unobserved)
+        .unwrap();
+    let marker = scene.directory.path().join("ran");
+    scene.git(&[
+        "config",
+        "filter.evil.smudge",
+        &format!("touch '{}'; cat", marker.display()),
+    ]);
+    std::fs::create_dir_all(scene.repo.join(".git/info")).unwrap();
+    std::fs::write(scene.repo.join(".git/info/attributes"), "* filter=evil\n").unwrap();
+    let head = NewHead::Branch(made.checkout.branch.clone());
+    let again = scene
+        .engine
+        .rebuild(&made.checkout, &head, &mut Unobserved)
+        .unwrap();
+    assert!(!marker.exists());
+    assert!(
+        again
+            .warnings
+            .iter()
+            .any(|warning| warning.code == "FILTER_CHANGED")
+    );
+}
+
+#[test]
+fn a_submodules_repository_is_never_deleted_with_the_registration() {
+    let scene = Scene::new();
+    let made = scene.provision("t1");
+    let module = made.checkout.admin_dir().join("modules/sm");
+    std::fs::create_dir_all(&module).unwrap();
+    std::fs::write(module.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    let result =
+        scene
+            .engine
+            .drop_checkout(&drop_plan(&scene, &made), &mut |_| Ok(()), &mut Unobserved);
+    assert!(matches!(result, Err(Error::SubmoduleRepository { .. })));
+    assert!(module.join("HEAD").exists());
+}
+
+#[test]
+fn a_fetch_pattern_that_reaches_our_refs_is_seen() {
+    for refspec in [
+        "+refs/heads/c*:refs/heads/c*",
+        "+refs/heads/*:refs/heads/*",
+        "+refs/c*:refs/c*",
+    ] {
+        let scene = Scene::new();
+        scene.git(&["config", "remote.origin.fetch", refspec]);
+        assert!(
+            matches!(
+                scene.try_provision("t1", |_| {}),
+                Err(Error::RepositoryIsMirror { .. })
+            ),
+            "{refspec}"
+        );
+    }
+    let scene = Scene::new();
+    scene.git(&[
+        "config",
+        "remote.origin.fetch",
+        "+refs/heads/*:refs/remotes/origin/*",
+    ]);
+    scene.provision("t1");
 }

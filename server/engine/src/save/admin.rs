@@ -96,7 +96,8 @@ pub(crate) fn files(admin: &Path) -> Result<Vec<AdminFile>> {
             let path = relative.join(entry.file_name());
             let bytes = path.as_os_str().as_bytes();
             let registration = matches!(bytes, b"gitdir" | b"commondir" | b"locked" | b"modules");
-            if registration || bytes.ends_with(b".lock") {
+            let new_index = bytes == super::lock::NEW_INDEX.as_bytes();
+            if registration || new_index || bytes.ends_with(b".lock") {
                 continue;
             }
             let kind = entry

@@ -1,14 +1,16 @@
 //! A commit for people: git's own, filtered content through a private index, moved onto the branch by compare-and-swap.
 
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use gix::ObjectId;
 
+use super::attributes::Conversion;
 use super::dir::{Kind, split};
-use super::index::scratch_directory;
-use super::subject::{Subject, lossy};
+use super::index::{IndexCopy, scratch_directory};
+use super::lock::IndexLock;
+use super::raw::RawFiles;
+use super::subject::{Conversions, Subject, lossy};
 use super::tree::{FlatTree, commit_id, object_id};
 use super::walk::Walk;
 use crate::error::{Error, Result};
@@ -35,6 +37,33 @@ pub(crate) fn private_index(
     walk: &Walk,
     environment: &[(&str, &Path)],
 ) -> Result<PrivateIndex> {
+    let paths = paths_to_add(subject, walk, None)?;
+    fill(subject, &paths, environment)
+}
+
+/// What a save has found out already: the raw blobs, and which files git converts.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    /// The raw blobs.
+    pub(crate) raw: &'a RawFiles,
+    /// How each file is converted.
+    pub(crate) conversions: &'a Conversions,
+}
+
+impl Known<'_> {
+    /// Whether `git add` would leave HEAD's entry of `path` as it is.
+    fn is_unchanged(&self, subject: &Subject<'_>, path: &[u8]) -> bool {
+        self.conversions.of(path) == Conversion::None
+            && self.raw.blobs.contains_key(path)
+            && self.raw.blobs.get(path) == subject.head_tree.get(path)
+    }
+}
+
+fn fill(
+    subject: &Subject<'_>,
+    paths: &Paths,
+    environment: &[(&str, &Path)],
+) -> Result<PrivateIndex> {
     let index = PrivateIndex {
         directory: scratch_directory(&subject.engine.scratch())?,
     };
@@ -53,7 +82,6 @@ pub(crate) fn private_index(
         )?,
         None => git(&["read-tree", "--empty"], Vec::new())?,
     };
-    let paths = paths_to_add(subject, walk)?;
     if !paths.gone.is_empty() {
         let input = nul_terminated(&paths.gone);
         git(&["update-index", "-z", "--force-remove", "--stdin"], input)?;
@@ -61,7 +89,14 @@ pub(crate) fn private_index(
     if !paths.add.is_empty() {
         let input = nul_terminated(&paths.add);
         git(
-            &["update-index", "-z", "--add", "--replace", "--stdin"],
+            &[
+                "update-index",
+                "-z",
+                "--add",
+                "--remove",
+                "--replace",
+                "--stdin",
+            ],
             input,
         )?;
     }
@@ -74,7 +109,7 @@ struct Paths {
     gone: BTreeSet<Vec<u8>>,
 }
 
-fn paths_to_add(subject: &Subject<'_>, walk: &Walk) -> Result<Paths> {
+fn paths_to_add(subject: &Subject<'_>, walk: &Walk, known: Option<Known<'_>>) -> Result<Paths> {
     let ignored = subject.ignored_on_disk(walk)?;
     let mut add = BTreeSet::new();
     for (path, stamp) in &walk.files {
@@ -84,6 +119,7 @@ fn paths_to_add(subject: &Subject<'_>, walk: &Walk) -> Result<Paths> {
             head.is_some_and(|head| head.1 == entry.id)
                 && subject.index.proves_unchanged(entry, stamp)
         });
+        let proven = proven || known.is_some_and(|known| known.is_unchanged(subject, path));
         let untracked = head.is_none() && !subject.index.tracks(path, false);
         // What the agent's own rules ignore stays out of the commit; the recovery point beside it has it.
         if proven || untracked && (ignored.ignores(path) || is_below_submodule(subject, path)) {
@@ -133,17 +169,30 @@ fn nul_terminated(paths: &BTreeSet<Vec<u8>>) -> Vec<u8> {
     input
 }
 
+/// A commit made on the task's branch.
+pub(crate) struct Made {
+    /// The commit.
+    pub(crate) commit: CommitId,
+    /// The live index by now.
+    pub(crate) index: Vec<u8>,
+}
+
 /// Commits what is in the checkout on the task's branch; none where nothing differs from HEAD.
 pub(crate) fn commit(
     subject: &Subject<'_>,
     walk: &Walk,
+    known: Known<'_>,
     objects: &mut ObjectWriter,
     message: &str,
-) -> Result<Option<CommitId>> {
+) -> Result<Option<Made>> {
     let Some(head) = &subject.head.commit else {
         return Ok(None);
     };
-    let index = private_index(subject, walk, &[])?;
+    let paths = paths_to_add(subject, walk, Some(known))?;
+    if paths.add.is_empty() && paths.gone.is_empty() {
+        return Ok(None);
+    }
+    let index = fill(subject, &paths, &[])?;
     let tree = write_tree(subject, &index, &[])?;
     let parent = object_id(head)?;
     if objects.commit_tree(parent)? == tree {
@@ -152,12 +201,21 @@ pub(crate) fn commit(
     let commit = commit_id(objects.write_commit(tree, &[parent], message)?)?;
     objects.flush()?;
     crate::crash_point!("save.commit_written");
+    // The index first: were the branch to move and the index not, the agent's next commit would undo this one. The other
+    // way round everything is merely staged.
+    let lock = IndexLock::take(&subject.admin, &subject.engine.config().instance_id)?;
+    let lock = lock.ok_or_else(|| super::raw::changed(subject, b"index"))?;
+    crate::crash_point!("save.index_locked");
+    let settled = settle_index(subject, &commit, &lock)?;
     let update = RefEdit::update(&subject.checkout.branch.full_ref(), &commit, head);
     subject
         .engine
         .update_refs(&subject.checkout.common_dir, &[update])?;
     crate::crash_point!("save.branch_moved");
-    Ok(Some(commit))
+    Ok(Some(Made {
+        commit,
+        index: settled,
+    }))
 }
 
 /// The tree of a private index.
@@ -177,53 +235,34 @@ pub(crate) fn write_tree(
         .map_err(|_| Error::Internal(format!("git write-tree answered {:?}", lossy(&output))))
 }
 
-/// Makes the live index agree with a commit just made, so that the checkout's own status is clean again. False where
-/// somebody holds the index's lock: it is left as it is.
-pub(crate) fn settle_index(subject: &Subject<'_>, commit: &CommitId) -> Result<bool> {
-    let lock = subject.admin.join("index.lock");
-    match OpenOptions::new().write(true).create_new(true).open(&lock) {
-        Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(false),
-        Err(error) => return Err(Error::io("create", &lock, error)),
-    }
-    crate::crash_point!("save.index_locked");
-    let settled = settle_locked(subject, commit, &lock);
-    if !matches!(settled, Ok(true)) {
-        // Ours: made by O_EXCL a moment ago, and not renamed away.
-        std::fs::remove_file(&lock).map_err(|error| Error::io("remove", &lock, error))?;
-    }
-    settled
-}
-
-fn settle_locked(subject: &Subject<'_>, commit: &CommitId, lock: &Path) -> Result<bool> {
-    let live = super::index::IndexCopy::read(
+/// Makes the live index agree with a commit, so that the checkout's own status is clean with it, and gives its bytes.
+fn settle_index(subject: &Subject<'_>, commit: &CommitId, lock: &IndexLock) -> Result<Vec<u8>> {
+    let live = IndexCopy::read(
         &subject.admin,
         &subject.engine.scratch(),
         subject.odb.object_hash(),
     )?;
-    // An agent that staged something meanwhile keeps its index: it is right with regard to its own additions.
     if live.bytes != subject.index.bytes {
-        return Ok(false);
+        return Err(super::raw::changed(subject, b"index"));
     }
     let copy = live.path();
-    // `-m` would refuse an entry whose file differs from it, which is every one that was just committed; no file is
+    // Without `-i` an entry whose file differs from it is refused, which is every one that was just committed; no file is
     // touched without `-u`.
     let read = subject
         .git(&copy)
-        .args(["read-tree", "--reset", commit.as_str()]);
+        .args(["read-tree", "-i", "--reset", commit.as_str()]);
     subject.engine.git().run(read)?;
     let refresh = subject
         .git(&copy)
         .args(["update-index", "-q", "--refresh"])
         .accept(&[1]);
     subject.engine.git().run(refresh)?;
-    let failed = |error| Error::io("replace", &subject.admin.join("index"), error);
+    let failed = |error| Error::io("read", &copy, error);
     let mtime = std::fs::metadata(&copy)
         .and_then(|metadata| metadata.modified())
         .map_err(failed)?;
     let bytes = std::fs::read(&copy).map_err(failed)?;
-    super::index::write_with_mtime(lock, &bytes, mtime)?;
-    std::fs::rename(lock, subject.admin.join("index")).map_err(failed)?;
+    lock.replace(&bytes, mtime)?;
     crate::crash_point!("save.index_replaced");
-    Ok(true)
+    Ok(bytes)
 }

@@ -151,7 +151,7 @@ impl IndexCopy {
 
 /// A fresh directory of ours; the service's own, so that nobody else can reach it.
 pub(crate) fn scratch_directory(scratch: &Path) -> Result<tempfile::TempDir> {
-    std::fs::create_dir_all(scratch).map_err(|source| Error::io("create", scratch, source))?;
+    crate::engine::make_private(scratch)?;
     tempfile::Builder::new()
         .prefix("save-")
         .tempdir_in(scratch)

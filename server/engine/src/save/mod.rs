@@ -6,6 +6,7 @@ pub(crate) mod commit;
 pub(crate) mod dir;
 pub(crate) mod ignore;
 pub(crate) mod index;
+pub(crate) mod lock;
 pub(crate) mod manifest;
 pub(crate) mod put;
 pub(crate) mod raw;

@@ -1,9 +1,10 @@
 //! One save from beginning to end: decide how, read, commit, pin, and prove that nothing moved meanwhile.
 
-use super::commit::{commit, settle_index};
+use super::admin::AdminFile;
+use super::commit::{Known, commit};
 use super::manifest::Purpose;
 use super::raw::RawFiles;
-use super::subject::Subject;
+use super::subject::{Head, Subject, read_head};
 use super::walk::Walk;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -36,6 +37,8 @@ pub(crate) struct Done<'a> {
     pub(crate) subject: Subject<'a>,
     /// What it held.
     pub(crate) walk: Walk,
+    /// What its admin directory held afterwards: HEAD, its log, the index.
+    admin_files: Vec<AdminFile>,
     /// For the caller.
     pub(crate) saved: Saved,
 }
@@ -66,9 +69,11 @@ pub(crate) fn look<'a>(engine: &'a Engine, checkout: &'a Checkout) -> Result<Don
     walk.refuse_strange(&subject.root)?;
     let head = subject.head.commit.clone();
     let head = head.unwrap_or_else(|| checkout.base_commit.clone());
+    let admin_files = admin_unchanged(&subject, subject.index.bytes.as_ref())?;
     Ok(Done {
         subject,
         walk,
+        admin_files,
         saved: crate::operations::untouched(head),
     })
 }
@@ -83,6 +88,7 @@ fn save_once<'a>(
     let subject = Subject::open(engine, checkout)?;
     subject.refuse_unsavable()?;
     if request.dropping {
+        engine.refuse_foreign_lock(checkout)?;
         super::admin::refuse_held_lock(&subject.admin)?;
     }
     let mut walk = subject.walk(&subject.root)?;
@@ -95,17 +101,25 @@ fn save_once<'a>(
     }
     let mut warnings = Vec::new();
     let mode = effective_mode(&subject, request.mode, &mut warnings);
+    let known = Known {
+        raw: &raw,
+        conversions: &conversions,
+    };
     let made = match mode {
-        SaveMode::Commit => commit(&subject, &walk, &mut objects, request.message)?,
+        SaveMode::Commit => commit(&subject, &walk, known, &mut objects, request.message)?,
         SaveMode::Snapshot => None,
     };
-    let head = made.clone().or_else(|| subject.head.commit.clone());
-    if let Some(commit) = &made {
-        *committed = true;
-        if !request.dropping && !settle_index(&subject, commit)? {
-            tracing::warn!(checkout = %checkout.path.display(), "the index is held or moved on; left as it is");
-        }
-    }
+    let head = Head {
+        commit: made
+            .as_ref()
+            .map(|made| made.commit.clone())
+            .or_else(|| subject.head.commit.clone()),
+        symbolic: subject.head.symbolic.clone(),
+    };
+    *committed |= made.is_some();
+    let index = made.map(|made| made.index);
+    let index = index.as_ref().or(subject.index.bytes.as_ref());
+    let admin_files = admin_unchanged(&subject, index)?;
     let forced = request.dropping && stops(&walk).next().is_some();
     let recovery_point = pin(
         &subject,
@@ -113,13 +127,16 @@ fn save_once<'a>(
         &raw,
         mode,
         request,
-        head.clone(),
+        head.commit.clone(),
         forced,
         &mut objects,
         &mut warnings,
     )?;
     verify(&subject, &walk)?;
-    let head = head.unwrap_or_else(|| checkout.base_commit.clone());
+    if read_head(engine, checkout)? != head {
+        return Err(super::raw::changed(&subject, b"HEAD"));
+    }
+    let head = head.commit.unwrap_or_else(|| checkout.base_commit.clone());
     let saved = Saved {
         head,
         committed: *committed,
@@ -130,6 +147,7 @@ fn save_once<'a>(
     Ok(Done {
         subject,
         walk,
+        admin_files,
         saved,
     })
 }
@@ -181,6 +199,8 @@ fn effective_mode(subject: &Subject<'_>, mode: SaveMode, warnings: &mut Vec<Warn
         head if head.symbolic.is_none() => "HEAD is detached",
         _ if !subject.is_on_branch() => "another branch is checked out",
         head if head.commit.is_none() => "the branch has no commit",
+        // Its holder will write an index that knows nothing of a commit made meanwhile, and would undo it.
+        _ if subject.admin.join("index.lock").exists() => "the index is locked by somebody else",
         _ if subject.index.is_unmerged() => "the index has unsettled conflicts",
         _ => return mode,
     };
@@ -206,6 +226,17 @@ fn refuse_unsaved(subject: &Subject<'_>, walk: &Walk) -> Result<()> {
         total: stops(walk).count(),
         not_saved: walk.not_saved.clone(),
     })
+}
+
+/// The admin files by now; whoever staged something since the index was read makes the save start over.
+fn admin_unchanged(subject: &Subject<'_>, index: Option<&Vec<u8>>) -> Result<Vec<AdminFile>> {
+    let files = super::admin::files(&subject.admin)?;
+    let found = files.iter().find(|(path, _)| path == b"index");
+    if found.map(|(_, content)| content) == index {
+        Ok(files)
+    } else {
+        Err(super::raw::changed(subject, b"index"))
+    }
 }
 
 /// Whether everything still is as it was read.
@@ -254,7 +285,8 @@ impl Done<'_> {
         let same = files(&now) == files(&self.walk)
             && now.empty_directories == self.walk.empty_directories
             && now.directory_modes == self.walk.directory_modes
-            && kept(&now) == kept(&self.walk);
+            && kept(&now) == kept(&self.walk)
+            && super::admin::files(&self.subject.admin)? == self.admin_files;
         now.refuse_strange(&root)?;
         if same {
             Ok(())

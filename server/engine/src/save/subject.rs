@@ -63,7 +63,8 @@ impl<'a> Subject<'a> {
     pub(crate) fn open(engine: &'a Engine, checkout: &'a Checkout) -> Result<Self> {
         let admin = checkout.admin_dir();
         let root = Root::open(&checkout.path)?;
-        engine.refuse_unsound(checkout)?;
+        super::lock::remove_stale(&admin, &engine.config().instance_id)?;
+        refuse_unsound(engine, checkout)?;
         let repository = engine.open_repository(&checkout.common_dir)?;
         let odb = repository.odb()?;
         let head = read_head(engine, checkout)?;
@@ -264,6 +265,23 @@ fn disabled_filters(engine: &Engine, checkout: &Checkout, index: &Path) -> Resul
         }
     }
     Ok(arguments)
+}
+
+/// Refuses what is not the checkout that was made. git's worktree lock is no reason: it forbids a drop, not a look.
+fn refuse_unsound(engine: &Engine, checkout: &Checkout) -> Result<()> {
+    let found = engine.probe(checkout)?;
+    let path = checkout.path.clone();
+    if found.directory == probe::DirectoryState::Missing {
+        return Err(Error::CheckoutAbsent { path });
+    }
+    if found.directory != probe::DirectoryState::Present {
+        return Err(Error::IdentityMismatch { path });
+    }
+    if found.is_sound() {
+        Ok(())
+    } else {
+        Err(Error::CheckoutRetargeted { path })
+    }
 }
 
 /// Where HEAD is; what cannot be told is an error, never "unborn".

@@ -65,9 +65,17 @@ fn c10_foreign_index_lock_stays_and_the_save_works() {
     write(&lock, "");
     write(lab.path("a.txt"), "x\n");
     let saved = lab.checkpoint(SaveMode::Commit).unwrap();
-    assert!(saved.committed);
+    // Whoever holds the lock will write an index that knows nothing of a commit made meanwhile.
+    assert!(!saved.committed);
+    assert!(
+        saved
+            .warnings
+            .iter()
+            .any(|warning| warning.code == "SAVED_AS_SNAPSHOT")
+    );
+    let point = saved.recovery_point.unwrap().ref_name;
     assert_eq!(
-        git(&lab.repo, &["show", &format!("{}:a.txt", saved.head)]),
+        git(&lab.repo, &["show", &format!("{point}:files/a.txt")]),
         "x\n"
     );
     assert!(lock.exists());
@@ -205,4 +213,41 @@ fn branch_that_moved_on_keeps_its_commits_on_resume() {
         fs::metadata(lab.path("key")).unwrap().permissions().mode() & 0o777,
         0o600
     );
+}
+
+#[test]
+fn snapshot_does_not_undo_what_the_branch_got_meanwhile() {
+    let mut lab = Lab::new();
+    write(lab.path("sub/c.txt"), "mine, not committed\n");
+    let saved = lab.pause(SaveMode::Snapshot).unwrap();
+    let helper = lab.dir.path().join("helper");
+    git(
+        &lab.repo,
+        &[
+            "worktree",
+            "add",
+            "-q",
+            helper.to_str().unwrap(),
+            lab.checkout.branch.as_str(),
+        ],
+    );
+    write(helper.join("a.txt"), "theirs\n");
+    write(helper.join("theirs.txt"), "theirs\n");
+    git(&helper, &["add", "-A"]);
+    git(&helper, &["commit", "-qm", "theirs"]);
+    git(&lab.repo, &["worktree", "remove", helper.to_str().unwrap()]);
+    lab.resume(saved.recovery_point.as_ref());
+    assert_eq!(lab.git(&["status", "--porcelain"]), " M sub/c.txt\n");
+    assert_eq!(
+        fs::read(lab.path("sub/c.txt")).unwrap(),
+        b"mine, not committed\n"
+    );
+}
+
+#[test]
+fn checkpoint_without_changes_costs_no_git_but_a_look_at_the_configuration() {
+    let lab = Lab::new();
+    let before = lab.engine.git_processes();
+    assert!(!lab.checkpoint(SaveMode::Commit).unwrap().committed);
+    assert_eq!(lab.engine.git_processes() - before, 1);
 }

@@ -6,6 +6,7 @@ mod faithful;
 mod left_out;
 mod made;
 mod measure;
+mod races;
 mod random;
 mod refusals;
 mod removal;

@@ -3,7 +3,9 @@
 use std::fs;
 
 use worktree_engine::error::Error;
+use worktree_engine::ids::WorktreeId;
 use worktree_engine::model::{SaveMode, Unobserved};
+use worktree_engine::rebuild::ReviewRequest;
 
 use crate::support::{Lab, git, write};
 
@@ -128,4 +130,57 @@ fn directory_deleted_by_hand_loses_no_commit_on_resume() {
     lab.resume(None);
     assert!(lab.is_reachable(lost.trim()));
     assert!(lab.path("a.txt").exists());
+}
+
+fn review(lab: &Lab) -> worktree_engine::model::Checkout {
+    let repository = lab.engine.open_repository(&lab.repo).unwrap();
+    let request = ReviewRequest {
+        filter_fingerprint: String::new(),
+        id: WorktreeId::new(),
+        repo_id: repository.repo_id(),
+        task_id: lab.checkout.task_id.clone(),
+        sha: lab.checkout.base_commit.clone(),
+    };
+    lab.engine
+        .create_review(&repository, &request, &mut Unobserved)
+        .unwrap()
+        .checkout
+}
+
+#[test]
+fn review_says_whether_anything_changed_and_keeps_what_did() {
+    let lab = Lab::new();
+    let untouched = review(&lab);
+    let removed = lab
+        .engine
+        .remove_review(&untouched, &mut Unobserved)
+        .unwrap();
+    assert!(removed.tree_unchanged && removed.recovery_point.is_none());
+    assert!(!untouched.path.exists() && !untouched.admin_dir().exists());
+    let changed = review(&lab);
+    write(changed.path.join("notes"), "a finding\n");
+    let removed = lab.engine.remove_review(&changed, &mut Unobserved).unwrap();
+    assert!(!removed.tree_unchanged);
+    let point = removed.recovery_point.unwrap();
+    git(&lab.repo, &["gc", "-q", "--prune=now"]);
+    let kept = git(
+        &lab.repo,
+        &["show", &format!("{}:files/notes", point.ref_name)],
+    );
+    assert_eq!(kept, "a finding\n");
+}
+
+#[test]
+fn review_whose_directory_is_gone_can_be_removed() {
+    let lab = Lab::new();
+    let review = review(&lab);
+    fs::remove_dir_all(&review.path).unwrap();
+    assert!(
+        !lab.engine
+            .remove_review(&review, &mut Unobserved)
+            .unwrap()
+            .tree_unchanged
+    );
+    assert!(!review.admin_dir().exists());
+    lab.engine.remove_review(&review, &mut Unobserved).unwrap();
 }
