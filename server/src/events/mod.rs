@@ -2,6 +2,8 @@
 
 mod hub;
 mod position;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 pub use hub::{EventHub, ProgressUpdate};

@@ -8,7 +8,7 @@ mod retention;
 mod rows;
 mod sql;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::Arc;
 
