@@ -15,6 +15,7 @@ use std::{
 
 use tempfile::TempDir;
 use worktree_proto::{policy, v1::ErrorReason};
+use worktreed::config::settings::SETTINGS;
 
 /// Longer than anything takes on a loaded machine; what is waited for ends the wait.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -76,6 +77,44 @@ fn the_table_of_errors_is_that_of_the_contract() {
 fn every_error_says_what_to_do() {
     for row in rows("## Errors") {
         assert!(row.len() == 3 && row[2].ends_with('.'), "{row:?}");
+    }
+}
+
+#[test]
+fn the_table_of_configuration_is_that_of_the_server() {
+    let quoted = |text: &str| match text {
+        "" => String::new(),
+        text => format!("`{text}`"),
+    };
+    let known: Vec<Vec<String>> = SETTINGS
+        .iter()
+        .map(|one| vec![quoted(one.name), quoted(one.default), one.help.to_owned()])
+        .collect();
+    assert_eq!(rows("## Configuration"), known);
+}
+
+#[test]
+fn the_configuration_file_shown_is_understood() {
+    let home = Home::new();
+    let file = home.path().join("config.toml");
+    fs::write(&file, block("## Configuration", "toml")).unwrap();
+    let said = run(home
+        .command(env!("CARGO_BIN_EXE_worktreed"))
+        .args(["config", "--config"])
+        .arg(&file));
+    for expected in [
+        &["allow_root", "/src"],
+        &["gc_interval", "0"],
+        &["repository", "main=/srv/main.git"],
+    ] {
+        let line = said
+            .lines()
+            .find(|line| line.starts_with(expected[0]))
+            .unwrap();
+        assert!(
+            line.contains(expected[1]) && line.contains("file "),
+            "{line}"
+        );
     }
 }
 

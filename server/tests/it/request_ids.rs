@@ -49,7 +49,9 @@ async fn a_repeat_with_many_labels_is_the_same_request() {
     // Made anew for each call: the order in which a map is sent says nothing.
     let labelled = |request: &mut v1::ProvisionWorktreeRequest| {
         request.request_id = ID.to_owned();
-        request.labels = (0..20).map(|number| (format!("k{number}"), "v".to_owned())).collect();
+        request.labels = (0..20)
+            .map(|number| (format!("k{number}"), "v".to_owned()))
+            .collect();
     };
     let first = task.try_provision(labelled).await.unwrap();
     for _ in 0..5 {
