@@ -1,6 +1,6 @@
 //! The process: what is started in which order, and how it ends.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use tokio::{
@@ -15,8 +15,10 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use worktree_engine::{Engine, EngineConfig};
 
 use crate::{
+    api::{self, trace::TraceLayer},
     config::{Config, ListenAddress},
     events::EventHub,
+    lifecycle::{Lifecycle, Settings},
     registry::Registry,
     sockets::{self, Listening},
     state_dir::StateDir,
@@ -162,6 +164,7 @@ fn spawn_servers(
         let router = Server::builder()
             .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+            .layer(TraceLayer)
             .add_routes(routes.clone());
         let stop = stop.clone().cancelled_owned();
         servers.spawn(async move {
@@ -180,23 +183,59 @@ fn spawn_servers(
 }
 
 /// The lifecycle and its services.
-struct Service;
+struct Service {
+    lifecycle: Arc<Lifecycle>,
+}
 
 impl Service {
+    /// Settles what an earlier run left, then starts what happens by itself.
     async fn start(
-        _config: Config,
-        _state: &StateDir,
-        _registry: Registry,
-        _engine: Arc<Engine>,
-        _hub: EventHub,
-        _shutdown: &CancellationToken,
+        config: Config,
+        state: &StateDir,
+        registry: Registry,
+        engine: Arc<Engine>,
+        hub: EventHub,
+        shutdown: &CancellationToken,
     ) -> anyhow::Result<Self> {
-        Ok(Self)
+        let settings = Settings {
+            host_id: host_id(),
+            state_dir: state.path().to_owned(),
+            warnings: config.warnings(),
+            allow_roots: canonical(config.allow_roots),
+            repositories: config
+                .repositories
+                .into_iter()
+                .map(|(name, path)| (name, std::fs::canonicalize(&path).unwrap_or(path)))
+                .collect(),
+            limits: config.limits,
+        };
+        let lifecycle = Lifecycle::new(engine, registry, hub, settings, shutdown.clone());
+        lifecycle.recover().await?;
+        lifecycle.start_timers();
+        Ok(Self { lifecycle })
     }
 
     fn routes(&self) -> Routes {
-        Routes::default()
+        api::routes(&self.lifecycle)
     }
 
-    async fn wait_idle(&self) {}
+    async fn wait_idle(&self) {
+        self.lifecycle.wait_idle().await;
+    }
+}
+
+/// Roots are compared with resolved paths, so they are resolved too; one that is missing allows nothing yet.
+fn canonical(roots: Vec<PathBuf>) -> Vec<PathBuf> {
+    roots
+        .into_iter()
+        .map(|root| std::fs::canonicalize(&root).unwrap_or(root))
+        .collect()
+}
+
+/// The name of this host.
+fn host_id() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
 }

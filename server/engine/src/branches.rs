@@ -26,6 +26,21 @@ impl Engine {
         read_ref(&checkout.common_dir, &checkout.branch.full_ref())
     }
 
+    /// How many commits `head` has beyond the task's baseline.
+    pub fn count_commits(&self, checkout: &Checkout, head: &CommitId) -> Result<u64> {
+        if *head == checkout.base_commit {
+            return Ok(0);
+        }
+        let range = format!("{}..{head}", checkout.base_commit);
+        let command = GitCommand::new(Some(&GitDir::bare(&checkout.common_dir)))
+            .args(["rev-list", "--count", "--end-of-options", &range]);
+        let output = self.git().run(command)?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.trim()
+            .parse()
+            .map_err(|_| Error::Internal(format!("rev-list counted {text:?}")))
+    }
+
     /// Every branch, in git's order, and who has it checked out.
     pub fn list_branches(&self, repository: &Repository) -> Result<Vec<Branch>> {
         let command = GitCommand::new(Some(&GitDir::bare(&repository.common_dir)))

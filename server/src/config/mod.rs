@@ -187,12 +187,12 @@ impl Config {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (what, path) in [
-            ("state", &self.state_dir),
-            ("worktrees", &self.worktree_root),
+            ("state directory", &self.state_dir),
+            ("worktree root", &self.worktree_root),
         ] {
             if is_temporary(path) {
                 warnings.push(format!(
-                    "the {what} lie in a temporary directory ({}), which the system may empty: work would be lost",
+                    "the {what} lies in a temporary directory ({}), which the system may empty: work would be lost",
                     path.display()
                 ));
             }

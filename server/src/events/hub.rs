@@ -43,6 +43,7 @@ pub struct EventHub {
     pub(super) progress: broadcast::Sender<ProgressUpdate>,
     pub(super) shutdown: CancellationToken,
     pub(super) places: Arc<Semaphore>,
+    pub(super) max_watches: usize,
 }
 
 impl EventHub {
@@ -52,6 +53,7 @@ impl EventHub {
             registry,
             progress: broadcast::channel(PROGRESS_BACKLOG).0,
             shutdown,
+            max_watches,
             places: Arc::new(Semaphore::new(max_watches.min(Semaphore::MAX_PERMITS))),
         }
     }

@@ -266,7 +266,7 @@ async fn m9_the_end_comes_with_the_last_position_even_to_one_that_reads_late() {
     let mut stream = hub.watch(options(Start::FromBeginning)).await.unwrap();
     let waiting = hub.watch(options(Start::FromNow)).await.unwrap();
     let third = hub.watch(options(Start::FromNow)).await;
-    assert!(matches!(third, Err(WatchError::TooMany)));
+    assert!(matches!(third, Err(WatchError::TooMany { limit: 2 })));
     assert_eq!(sequences(&mut stream, 3).await, [1, 2, 3]);
     shutdown.cancel();
     for mut stream in [stream, waiting] {

@@ -111,8 +111,11 @@ pub enum WatchError {
         sequence: i64,
     },
     /// There are as many watches as there may be.
-    #[error("too many watches are open; close one, or ask the operator to raise max_watches")]
-    TooMany,
+    #[error("no more than {limit} watches at a time (setting max_watches)")]
+    TooMany {
+        /// How many.
+        limit: usize,
+    },
     /// The log cannot be read.
     #[error(transparent)]
     Registry(#[from] registry::Error),
@@ -136,9 +139,12 @@ impl EventHub {
         &self,
         options: WatchOptions,
     ) -> Result<ReceiverStream<Result<WatchItem, WatchError>>, WatchError> {
-        let place = Arc::clone(&self.places)
-            .try_acquire_owned()
-            .map_err(|_| WatchError::TooMany)?;
+        let place =
+            Arc::clone(&self.places)
+                .try_acquire_owned()
+                .map_err(|_| WatchError::TooMany {
+                    limit: self.max_watches,
+                })?;
         let head = self.registry.subscribe();
         let progress = options.include_progress.then(|| self.progress.subscribe());
         let (first, sequence) = self.first(&options).await?;

@@ -83,7 +83,9 @@ pub(crate) enum Error {
         retry_after: Duration,
     },
     /// The epoch is not that of the live lease.
-    #[error("epoch {given} is not that of a live lease: it has expired, was released or taken over")]
+    #[error(
+        "epoch {given} is not that of a live lease: it has expired, was released or taken over"
+    )]
     LeaseFenced {
         /// The epoch given.
         given: u64,

@@ -44,7 +44,7 @@ impl Lifecycle {
             .take(
                 &name,
                 &format!("the worktree of task {task}"),
-                self.settings.lock_wait,
+                self.settings.limits.lock_wait,
             )
             .await
     }

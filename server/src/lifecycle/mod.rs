@@ -22,19 +22,18 @@ mod review;
 mod run;
 mod timers;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, broadcast};
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 use worktree_engine::{Engine, ids::TaskId};
-use worktree_proto::v1;
 
 pub(crate) use complete::CompleteOutcome;
 pub(crate) use error::{Error, Result};
 pub(crate) use gc::{Sweep, SweepItem};
-pub(crate) use handoff::{HandoffFound, HandoffOutcome};
+pub(crate) use handoff::{HandoffOutcome, recorded};
 pub(crate) use lease::{AcquireOutcome, AcquireRequest};
 pub(crate) use pause::SavedOutcome;
 pub(crate) use provision::{ProvisionOutcome, ProvisionWish};
@@ -44,7 +43,7 @@ pub(crate) use resume::ResumeOutcome;
 pub(crate) use review::{ReviewOutcome, ReviewWish};
 pub(crate) use run::{Answer, Call};
 
-use crate::registry::Registry;
+use crate::{config::Limits, events::EventHub, registry::Registry};
 use locks::Locks;
 
 /// The numbers and names that the service runs with.
@@ -58,26 +57,11 @@ pub(crate) struct Settings {
     pub(crate) allow_roots: Vec<PathBuf>,
     /// Repositories by name; canonical.
     pub(crate) repositories: BTreeMap<String, PathBuf>,
-    /// The length of a lease that asks for none.
-    pub(crate) lease_ttl: Duration,
-    /// How long a call waits for another on the same worktree.
-    pub(crate) lock_wait: Duration,
-    /// How often garbage is collected; zero: never by itself.
-    pub(crate) gc_interval: Duration,
-    /// How long events are kept.
-    pub(crate) event_retention: Duration,
-    /// How many events are kept.
-    pub(crate) event_retention_count: u64,
-    /// How long answers by `request_id` are kept.
-    pub(crate) reply_retention: Duration,
+    /// The numbers.
+    pub(crate) limits: Limits,
     /// What an operator should know.
     pub(crate) warnings: Vec<String>,
 }
-
-/// The shortest lease.
-pub(crate) const LEASE_TTL_MIN: Duration = Duration::from_secs(5);
-/// The longest lease.
-pub(crate) const LEASE_TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Which worktree: the repository as the caller spells it, and the task.
 #[derive(Debug, Clone)]
@@ -104,7 +88,7 @@ pub(crate) struct Lifecycle {
     pub(crate) registry: Registry,
     pub(crate) settings: Settings,
     pub(crate) start_time: Timestamp,
-    progress: broadcast::Sender<v1::Progress>,
+    pub(crate) hub: EventHub,
     locks: Locks,
     blocking: Arc<Semaphore>,
     drain: CancellationToken,
@@ -113,14 +97,13 @@ pub(crate) struct Lifecycle {
 
 /// How many blocking operations run at a time for each core: they wait for disks more than for cores.
 const BLOCKING_PER_CORE: usize = 4;
-/// How many progress messages a watcher may lag behind before it skips some.
-const PROGRESS_BACKLOG: usize = 256;
 
 impl Lifecycle {
     /// Brings engine and registry together. [`recover`](Self::recover) comes next, before anything is served.
     pub(crate) fn new(
         engine: Arc<Engine>,
         registry: Registry,
+        hub: EventHub,
         settings: Settings,
         drain: CancellationToken,
     ) -> Arc<Self> {
@@ -128,9 +111,9 @@ impl Lifecycle {
         Arc::new(Self {
             engine,
             registry,
+            hub,
             settings,
             start_time: Timestamp::now(),
-            progress: broadcast::channel(PROGRESS_BACKLOG).0,
             locks: Locks::default(),
             blocking: Arc::new(Semaphore::new(cores * BLOCKING_PER_CORE)),
             drain,
@@ -138,20 +121,10 @@ impl Lifecycle {
         })
     }
 
-    /// Ends when the server begins to shut down.
-    pub(crate) fn drain(&self) -> &CancellationToken {
-        &self.drain
-    }
-
     /// Ends when every running mutation has ended. No new one begins once the drain token is cancelled.
     pub(crate) async fn wait_idle(&self) {
         self.tasks.close();
         self.tasks.wait().await;
-    }
-
-    /// The progress of running operations.
-    pub(crate) fn progress(&self) -> broadcast::Receiver<v1::Progress> {
-        self.progress.subscribe()
     }
 
     fn now() -> Timestamp {

@@ -73,7 +73,10 @@ impl Lifecycle {
                 return work.await.map(Answer::Fresh);
             };
             // Held to the end: a concurrent duplicate waits here and then finds the answer.
-            let name = format!("request {} {} {}", key.principal, key.method, key.request_id);
+            let name = format!(
+                "request {} {} {}",
+                key.principal, key.method, key.request_id
+            );
             let _joined = lifecycle.locks.join(&name).await;
             match lifecycle.registry.find_reply(&key).await? {
                 Some(reply) if reply.request_digest == digest => Ok(Answer::Stored(reply.response)),
@@ -107,7 +110,7 @@ impl Lifecycle {
         work: impl FnOnce(&Engine) -> EngineResult<T> + Send + 'static,
     ) -> Result<T> {
         let permit = Arc::clone(&self.blocking).acquire_owned();
-        let permit = tokio::time::timeout(self.settings.lock_wait, permit)
+        let permit = tokio::time::timeout(self.settings.limits.lock_wait, permit)
             .await
             .map_err(|_| Error::QueueFull)?
             .map_err(|_| Error::Draining { position: None })?;

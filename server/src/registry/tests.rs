@@ -141,7 +141,10 @@ async fn what_is_committed_is_read_back_and_survives_a_restart() {
     assert_eq!(found, row.as_committed());
     let end = found.lease.as_ref().unwrap().expire_time;
     assert_eq!(registry.next_lease_expiry().await.unwrap(), Some(end));
-    assert_eq!(registry.leases_expired(end).await.unwrap(), [found.clone()]);
+    assert_eq!(
+        registry.leases_expired(end).await.unwrap(),
+        std::slice::from_ref(&found)
+    );
     let mut released = found;
     released.lease = None;
     registry.commit(put(&released)).await.unwrap();
@@ -325,7 +328,7 @@ async fn journal_handoffs_reviews_and_recovery_points_are_kept() {
         .reviews(Some(REPO), Some("t1"), None, 10)
         .await
         .unwrap();
-    assert_eq!(listed, [review.clone()]);
+    assert_eq!(listed, std::slice::from_ref(&review));
     assert_eq!(
         registry
             .reviews_expired(row.create_time)
