@@ -211,6 +211,10 @@ impl Service {
         };
         let lifecycle = Lifecycle::new(engine, registry, hub, settings, shutdown.clone());
         lifecycle.recover().await?;
+        let findings = lifecycle.reconcile(String::new(), String::new()).await?;
+        if !findings.is_empty() {
+            tracing::info!(count = findings.len(), "registry, git and disk disagreed");
+        }
         lifecycle.start_timers();
         Ok(Self { lifecycle })
     }

@@ -32,8 +32,12 @@ impl Engine {
             return Ok(0);
         }
         let range = format!("{}..{head}", checkout.base_commit);
-        let command = GitCommand::new(Some(&GitDir::bare(&checkout.common_dir)))
-            .args(["rev-list", "--count", "--end-of-options", &range]);
+        let command = GitCommand::new(Some(&GitDir::bare(&checkout.common_dir))).args([
+            "rev-list",
+            "--count",
+            "--end-of-options",
+            &range,
+        ]);
         let output = self.git().run(command)?;
         let text = String::from_utf8_lossy(&output.stdout);
         text.trim()
@@ -116,6 +120,33 @@ pub(crate) fn branch_holder(common_dir: &Path, branch: &BranchName) -> Result<Op
         .into_iter()
         .find(|(held, _)| held == name)
         .map(|(_, path)| path))
+}
+
+/// The branch that the ref `name` is, and the checkout other than `checkout` that has it.
+pub(crate) fn held_by_another(
+    checkout: &Checkout,
+    name: &str,
+) -> Result<Option<(BranchName, PathBuf)>> {
+    let Some(Ok(branch)) = name
+        .strip_prefix("refs/heads/")
+        .map(str::parse::<BranchName>)
+    else {
+        return Ok(None);
+    };
+    let bytes = branch.as_str().as_bytes();
+    let other = holders(&checkout.common_dir)?
+        .into_iter()
+        .find(|(held, path)| held == bytes && *path != checkout.path);
+    Ok(other.map(|(_, path)| (branch, path)))
+}
+
+/// Whether a ref may go with its checkout. One that was moved meanwhile has somebody's commit on it, and one that another
+/// checkout has would leave that checkout without a HEAD: both stay.
+pub(crate) fn may_delete(checkout: &Checkout, name: &str, value: &CommitId) -> Result<bool> {
+    Ok(
+        read_ref(&checkout.common_dir, name)?.as_ref() == Some(value)
+            && held_by_another(checkout, name)?.is_none(),
+    )
 }
 
 /// Every branch that a checkout has, with the checkout's path. A torn entry of somebody else's is passed over.

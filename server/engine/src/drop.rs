@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::fs::{CWD, RenameFlags};
 
-use crate::branches::{GitFile, git_file_at, read_ref};
+use crate::branches::{GitFile, git_file_at, held_by_another, may_delete};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::identity::{Standing, standing};
@@ -22,6 +22,11 @@ impl Engine {
     ) -> Result<()> {
         let checkout = &plan.checkout;
         self.refuse_unsound(checkout)?;
+        for (name, _) in &plan.deletes_refs {
+            if let Some((branch, path)) = held_by_another(checkout, name)? {
+                return Err(Error::BranchCheckedOut { branch, path });
+            }
+        }
         observer.step(&Step::Drop(plan.clone()))?;
         crate::crash_point!("drop.journalled");
         move_away(&checkout.path, &plan.trash)?;
@@ -52,8 +57,7 @@ impl Engine {
         crate::crash_point!("drop.unregistered");
         let mut edits = Vec::new();
         for (name, value) in &plan.deletes_refs {
-            // Moved meanwhile: somebody's commit is on it, so it stays.
-            if read_ref(&checkout.common_dir, name)?.as_ref() == Some(value) {
+            if may_delete(checkout, name, value)? {
                 edits.push(RefEdit::delete(name, value));
             }
         }
@@ -73,28 +77,35 @@ impl Engine {
                 self.undo_materialise(plan)?;
                 Ok(Recovered::RolledBack)
             }
-            Step::Drop(plan) => {
-                let moved = standing(&plan.trash)? != Standing::Missing;
-                let at_path = standing(&plan.checkout.path)?;
-                let is_recorded = matches!(&at_path, Standing::Directory(found)
-                    if Some(found) == plan.checkout.identity.as_ref());
-                if is_recorded && !moved {
-                    return Ok(Recovered::RolledBack);
-                }
-                let registered = standing(&plan.checkout.admin_dir())? != Standing::Missing;
-                if moved && registered {
-                    // What was written between the save and the rename was not looked at yet: give it back. Whatever
-                    // was made at the path meanwhile (by a build that still ran, say) is kept too.
-                    if at_path != Standing::Missing {
-                        move_away(&plan.checkout.path, &self.new_custody_path())?;
-                    }
-                    move_away(&plan.trash, &plan.checkout.path)?;
-                    return Ok(Recovered::RolledBack);
-                }
-                self.finish_drop(plan)?;
-                Ok(Recovered::Finished)
-            }
+            Step::Drop(plan) => self.recover_drop(plan),
         }
+    }
+
+    fn recover_drop(&self, plan: &DropPlan) -> Result<Recovered> {
+        let checkout = &plan.checkout;
+        let moved = standing(&plan.trash)? != Standing::Missing;
+        let there = standing(&checkout.path)?;
+        let registered = standing(&checkout.admin_dir())? != Standing::Missing;
+        if moved && registered {
+            // What was written between the save and the rename was not looked at yet: give it back. Whatever took its
+            // place meanwhile may be somebody's work too.
+            if there != Standing::Missing {
+                move_away(&checkout.path, &self.new_custody_path())?;
+            }
+            move_away(&plan.trash, &checkout.path)?;
+            return Ok(Recovered::RolledBack);
+        }
+        let untouched = match there {
+            Standing::Missing => false,
+            Standing::Directory(found) if Some(&found) == checkout.identity.as_ref() => true,
+            // After a finished drop anybody may have made something of that name.
+            Standing::Directory(_) | Standing::NotADirectory => registered,
+        };
+        if !moved && untouched {
+            return Ok(Recovered::RolledBack);
+        }
+        self.finish_drop(plan)?;
+        Ok(Recovered::Finished)
     }
 }
 

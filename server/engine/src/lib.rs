@@ -73,6 +73,7 @@ pub mod materialise;
 pub mod model;
 pub mod objects;
 pub mod operations;
+mod orphan;
 pub mod probe;
 pub mod provision;
 pub mod rebuild;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::branches::{branch_holder, read_ref};
+use crate::branches::{branch_holder, may_delete, read_ref};
 use crate::engine::{Engine, make_private};
 use crate::error::{Error, Result};
 use crate::git::{Deadline, GitCommand, GitDir};
@@ -34,15 +34,25 @@ pub(crate) struct Materialise<'a> {
     pub(crate) head: NewHead,
 }
 
+impl Materialise<'_> {
+    /// Whether the branch is born here.
+    fn makes_branch(&self) -> bool {
+        matches!(&self.head, NewHead::Branch(branch)
+            if self.plan.creates_refs.iter().any(|(name, _)| *name == branch.full_ref()))
+    }
+}
+
 impl Engine {
-    /// Carries a plan out; on failure everything that it made is taken back before the error is returned.
+    /// Carries a plan out; on failure everything that it made is taken back before the error is returned. What was moved
+    /// out of the way stays moved, so `warnings` is the caller's and outlives a failure.
     pub(crate) fn materialise(
         &self,
         work: &Materialise<'_>,
+        warnings: &mut Vec<Warning>,
         observer: &mut dyn Observer,
     ) -> Result<Provisioned> {
         observer.step(&Step::Materialise(work.plan.clone()))?;
-        let result = self.try_materialise(work, observer);
+        let result = self.try_materialise(work, warnings, observer);
         if let Err(error) = &result {
             tracing::warn!(path = %work.plan.checkout.path.display(), %error, "materialising failed; taking it back");
             if let Err(undo) = self.undo_materialise(work.plan) {
@@ -55,11 +65,12 @@ impl Engine {
     fn try_materialise(
         &self,
         work: &Materialise<'_>,
+        warnings: &mut Vec<Warning>,
         observer: &mut dyn Observer,
     ) -> Result<Provisioned> {
         let checkout = &work.plan.checkout;
-        let mut warnings = Vec::new();
         if let Some(warning) = self.clear_leftover(&checkout.path)? {
+            tracing::warn!("{}", warning.message);
             warnings.push(warning);
         }
         if work.repository.config.filter_fingerprint() != checkout.filter_fingerprint {
@@ -92,6 +103,7 @@ impl Engine {
             &work.head,
             &reason,
             work.repository.makes_linked_checkouts_bare(),
+            work.makes_branch(),
         )?;
         crate::crash_point!("materialise.registered");
         observer.progress("checkout", 2, 4);
@@ -99,7 +111,7 @@ impl Engine {
         crate::crash_point!("materialise.checked_out");
         observer.progress("verify", 3, 4);
         let mut provisioned = self.verify(work)?;
-        provisioned.warnings = warnings;
+        provisioned.warnings.clone_from(warnings);
         observer.progress("verify", 4, 4);
         Ok(provisioned)
     }
@@ -108,17 +120,15 @@ impl Engine {
         let checkout = &work.plan.checkout;
         let lock = self.lock_repository(&checkout.common_dir)?;
         if let NewHead::Branch(branch) = &work.head {
-            if let Some(path) = branch_holder(&checkout.common_dir, branch)? {
+            // A branch that is born by compare-and-swap is nobody's; the look at every registration would make a provision
+            // dearer with each worktree that exists.
+            let made_here = work.makes_branch();
+            if !made_here && let Some(path) = branch_holder(&checkout.common_dir, branch)? {
                 return Err(Error::BranchCheckedOut {
                     branch: branch.clone(),
                     path,
                 });
             }
-            let made_here = work
-                .plan
-                .creates_refs
-                .iter()
-                .any(|(name, _)| *name == branch.full_ref());
             if !made_here && read_ref(&checkout.common_dir, &branch.full_ref())?.is_none() {
                 return Err(Error::BranchGone {
                     branch: branch.clone(),
@@ -172,8 +182,8 @@ impl Engine {
             .deadline(Deadline::Checkout);
         let config = &work.repository.config;
         if config.filter_fingerprint() != checkout.filter_fingerprint {
-            // Defined since, perhaps by the agent itself: the files come as they are stored.
-            for (key, value) in config.switched_off_filters() {
+            // Defined since, perhaps by the agent itself: the files come as they are stored (law 10).
+            for (key, value) in config.filters_off() {
                 command = command.config(&key, value);
             }
         }
@@ -223,15 +233,15 @@ impl Engine {
             std::fs::rename(&checkout.path, &trash)
                 .map_err(|error| Error::io("drop", &checkout.path, error))?;
         }
-        let current = |name: &str| read_ref(&checkout.common_dir, name);
         let mut edits = Vec::new();
         for (name, value) in &plan.creates_refs {
-            if current(name)?.as_ref() == Some(value) {
+            if may_delete(checkout, name, value)? {
                 edits.push(RefEdit::delete(name, value));
             }
         }
         for (name, new, old) in &plan.moves_refs {
-            if current(name)?.as_ref() == Some(new) {
+            // The same holds for moving it back under another checkout's feet.
+            if may_delete(checkout, name, new)? {
                 edits.push(RefEdit::update(name, old, new));
             }
         }

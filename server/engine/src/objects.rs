@@ -161,6 +161,19 @@ impl ObjectWriter {
         Ok(())
     }
 
+    /// Makes the names of objects that git itself wrote durable: it syncs files where it is told to, directories never.
+    pub fn sync_directories(&self) -> Result<()> {
+        let objects = self.objects_dir();
+        let failed = |error| Error::io("list", &objects, error);
+        for entry in std::fs::read_dir(&objects).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if entry.file_name().len() == 2 {
+                sync_directory(&entry.path())?;
+            }
+        }
+        sync_directory(&objects)
+    }
+
     fn write(&mut self, kind: Kind, content: &[u8]) -> Result<ObjectId> {
         let id = self
             .odb

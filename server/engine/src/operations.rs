@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::branches::read_ref;
+use crate::branches::may_delete;
 use crate::diff::Completed;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -101,9 +101,16 @@ impl Engine {
         let saved = self.drop_saved(done, deletes, observer)?;
         Ok(Completed {
             stat,
-            cleaned: true,
+            cleaned: self.is_gone(checkout)?,
             saved,
         })
+    }
+
+    /// Whether directory, registration and branch are all gone, by a fresh look: a branch that moved meanwhile was kept.
+    fn is_gone(&self, checkout: &Checkout) -> Result<bool> {
+        Ok(standing(&checkout.path)? == Standing::Missing
+            && standing(&checkout.admin_dir())? == Standing::Missing
+            && self.branch_tip(checkout)?.is_none())
     }
 
     /// Drops the task's checkout by request; a recovery point comes first, always.
@@ -171,11 +178,7 @@ impl Engine {
     /// Nobody can tell what a reviewer did in a directory that is gone; the commits that are left are kept.
     fn remove_review_without_directory(&self, checkout: &Checkout) -> Result<ReviewRemoved> {
         self.refuse_foreign_lock(checkout)?;
-        let mut recovery_point = None;
-        if standing(&checkout.admin_dir())? != Standing::Missing {
-            let commit = &checkout.base_commit;
-            recovery_point = Some(pin_without_directory(self, checkout, commit)?);
-        }
+        let recovery_point = self.pin_orphan(checkout)?;
         let lock = self.lock_repository(&checkout.common_dir)?;
         self.unregister(checkout, &lock)?;
         Ok(ReviewRemoved {
@@ -241,22 +244,18 @@ impl Engine {
         }
         let head = tip.clone().unwrap_or_else(|| checkout.base_commit.clone());
         self.refuse_foreign_lock(checkout)?;
+        crate::save::admin::refuse_submodule(&checkout.admin_dir(), &checkout.path)?;
         let mut saved = untouched(head);
-        // The entry may name commits that nothing else does, also where the branch stays.
-        let registered = standing(&checkout.admin_dir())? != Standing::Missing;
-        let pinned = tip
-            .as_ref()
-            .or_else(|| registered.then_some(&checkout.base_commit));
-        if let Some(tip) = pinned.filter(|_| registered || !keep_branch) {
-            saved.recovery_point = Some(pin_without_directory(self, checkout, tip)?);
-        }
+        saved.recovery_point = match tip.as_ref().filter(|_| !keep_branch) {
+            Some(tip) => Some(pin_without_directory(self, checkout, tip)?),
+            None => self.pin_orphan(checkout)?,
+        };
         let lock = self.lock_repository(&checkout.common_dir)?;
         self.unregister(checkout, &lock)?;
         crate::crash_point!("remove.unregistered");
         let mut edits = Vec::new();
         for (name, value) in removed_refs(checkout, tip, keep_branch) {
-            // Moved meanwhile: somebody's commit is on it, so it stays.
-            if read_ref(&checkout.common_dir, &name)?.as_ref() == Some(&value) {
+            if may_delete(checkout, &name, &value)? {
                 edits.push(RefEdit::delete(&name, &value));
             }
         }

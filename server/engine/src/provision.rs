@@ -158,10 +158,11 @@ impl Engine {
         plan: &ProvisionPlan,
         observer: &mut dyn Observer,
     ) -> Result<Provisioned> {
-        match self.provision_once(repository, plan, observer) {
+        let mut warnings = plan.warnings.clone();
+        match self.provision_once(repository, plan, &mut warnings, observer) {
             // Passing causes: a prune that took fresh objects, a lock of the moment.
             Err(Error::GitFailed { .. } | Error::Io { .. } | Error::Internal(_)) => {
-                self.provision_once(repository, plan, observer)
+                self.provision_once(repository, plan, &mut warnings, observer)
             }
             result => result,
         }
@@ -171,6 +172,7 @@ impl Engine {
         &self,
         repository: &Repository,
         plan: &ProvisionPlan,
+        warnings: &mut Vec<Warning>,
         observer: &mut dyn Observer,
     ) -> Result<Provisioned> {
         let mut checkout = plan.checkout.clone();
@@ -210,10 +212,7 @@ impl Engine {
             plan: &plan_to_make,
             head: NewHead::Branch(branch),
         };
-        let mut provisioned = self.materialise(&work, observer)?;
-        provisioned
-            .warnings
-            .splice(0..0, plan.warnings.iter().cloned());
+        let mut provisioned = self.materialise(&work, warnings, observer)?;
         provisioned
             .warnings
             .extend(converted(&provisioned.checkout, &plan.files));

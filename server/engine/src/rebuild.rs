@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use crate::branches::branch_holder;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::identity::{Standing, standing};
 use crate::ids::{CommitId, SorDir, TaskId, WorktreeId};
 use crate::materialise::{Materialise, Provisioned};
 use crate::model::{Checkout, MaterialisePlan, Observer};
@@ -71,6 +70,7 @@ impl Engine {
                 plan: &plan,
                 head: head.clone(),
             },
+            &mut Vec::new(),
             observer,
         )
     }
@@ -110,66 +110,13 @@ impl Engine {
             plan: &plan,
             head: NewHead::Detached(sha),
         };
-        let provisioned = self.materialise(&work, observer)?;
+        let provisioned = self.materialise(&work, &mut Vec::new(), observer)?;
         if let Err(error) = close_for_writing(&provisioned.checkout.path) {
             self.undo_materialise(&plan)?;
             return Err(error);
         }
         Ok(provisioned)
     }
-
-    /// A registration whose directory is gone would hold the branch for ever. One with work that only it reaches is
-    /// kept: its files are of no use, but the commits that it names are.
-    fn take_out_orphan(&self, checkout: &Checkout) -> Result<()> {
-        if standing(&checkout.path)? != Standing::Missing {
-            return Err(Error::Busy {
-                path: checkout.path.clone(),
-                problem: "a directory stands where the checkout is to be rebuilt".to_owned(),
-            });
-        }
-        self.refuse_foreign_lock(checkout)?;
-        let admin = checkout.admin_dir();
-        if standing(&admin)? == Standing::Missing {
-            return Ok(());
-        }
-        for kept in [
-            "modules",
-            "rebase-merge",
-            "rebase-apply",
-            "MERGE_HEAD",
-            "BISECT_LOG",
-        ] {
-            if holds_a_file(&admin.join(kept))? {
-                return Err(Error::OperationInProgress {
-                    path: admin.clone(),
-                    operation: format!("state in {kept}"),
-                });
-            }
-        }
-        let tip = self.branch_tip(checkout)?;
-        let tip = tip.unwrap_or_else(|| checkout.base_commit.clone());
-        crate::recovery::pin_without_directory(self, checkout, &tip)?;
-        let lock = self.lock_repository(&checkout.common_dir)?;
-        self.unregister(checkout, &lock)
-    }
-}
-
-/// Whether `path` is a file, or a directory with a file anywhere below it: git leaves empty directories behind.
-pub(crate) fn holds_a_file(path: &std::path::Path) -> Result<bool> {
-    let mut waiting = vec![path.to_owned()];
-    while let Some(next) = waiting.pop() {
-        let failed = |error| Error::io("examine", &next, error);
-        match std::fs::symlink_metadata(&next) {
-            Ok(metadata) if metadata.is_dir() => {}
-            Ok(_) => return Ok(true),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(failed(error)),
-        }
-        for entry in std::fs::read_dir(&next).map_err(failed)? {
-            waiting.push(entry.map_err(failed)?.path());
-        }
-    }
-    Ok(false)
 }
 
 /// Takes the write bits of every file below `path`. Links are left alone.

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::ids::CommitId;
 use crate::model::{Checkout, RecoveryPoint};
 use crate::objects::ObjectWriter;
+use crate::orphan::{Staged, staged};
 use crate::refs::RefEdit;
 use crate::save::admin;
 use crate::save::manifest::{Manifest, PathText, Purpose, VERSION};
@@ -72,12 +73,20 @@ impl<'a> Contents<'a> {
         Ok(beyond || dropping && self.has_other_commits()?)
     }
 
+    /// Whether the commit at HEAD, or the one that HEAD was at before the save, has this blob there.
+    fn is_committed(&self, path: &[u8], id: ObjectId) -> bool {
+        let has = |tree: &FlatTree| tree.get(path).is_some_and(|entry| entry.1 == id);
+        has(&self.tree) || has(&self.subject.head_tree)
+    }
+
     /// Whether the index has content that is neither in the commit nor on disk.
-    fn has_staged_only(&self) -> bool {
+    pub(crate) fn has_staged_only(&self) -> bool {
         let mut known: Option<BTreeSet<ObjectId>> = None;
         self.subject.index.entries().any(|(path, entry)| {
-            let at_path = self.tree.get::<[u8]>(path).map(|entry| entry.1);
-            if at_path == Some(entry.id) || entry.id.is_empty_blob() || entry.mode.is_submodule() {
+            if self.is_committed(path, entry.id)
+                || entry.id.is_empty_blob()
+                || entry.mode.is_submodule()
+            {
                 return false;
             }
             let known = known.get_or_insert_with(|| {
@@ -106,6 +115,11 @@ impl<'a> Contents<'a> {
             }
         }
         add_commits(&mut parents, &self.subject.odb, &self.admin_files);
+        add_commits(
+            &mut parents,
+            &self.subject.odb,
+            &branch_log(self.subject.checkout)?,
+        );
         Ok(parents)
     }
 
@@ -190,24 +204,8 @@ impl<'a> Contents<'a> {
 
     /// A tree for each index stage, of the blobs that the commit does not have at that path.
     fn stage_trees(&self, objects: &mut ObjectWriter) -> Result<Vec<(u32, ObjectId)>> {
-        let mut stages: BTreeMap<u32, Vec<(Vec<u8>, EntryKind, ObjectId)>> = BTreeMap::new();
-        for (path, entry) in self.subject.index.entries() {
-            let path: &[u8] = path;
-            let same = self.tree.get(path).is_some_and(|known| known.1 == entry.id);
-            let Some(mode) = entry.mode.to_tree_entry_mode() else {
-                continue;
-            };
-            // An intent-to-add entry names the empty blob, which need not exist.
-            if same || mode.is_commit() || self.subject.odb.find_header(entry.id).is_err() {
-                continue;
-            }
-            let stage = stages.entry(entry.stage_raw()).or_default();
-            stage.push((path.to_vec(), mode.kind(), entry.id));
-        }
-        stages
-            .into_iter()
-            .map(|(stage, entries)| Ok((stage, objects.edit_tree(None, &entries, &[])?)))
-            .collect()
+        let index = &self.subject.index.state;
+        write_stages(objects, staged(index, &self.tree, &self.subject.odb))
     }
 
     fn manifest(&self, purpose: Purpose) -> Manifest {
@@ -269,7 +267,8 @@ pub(crate) fn pin_without_directory(
     };
     let mut parents = vec![object_id(tip)?];
     add_commits(&mut parents, &odb, &files);
-    let entries = [
+    add_commits(&mut parents, &odb, &branch_log(checkout)?);
+    let mut entries = vec![
         (
             b"manifest".to_vec(),
             EntryKind::Blob,
@@ -286,6 +285,9 @@ pub(crate) fn pin_without_directory(
             write_files(&mut objects, &files)?,
         ),
     ];
+    for (stage, tree) in write_stages(&mut objects, engine.staged_in_orphan(checkout, tip)?)? {
+        entries.push((format!("stage{stage}").into_bytes(), EntryKind::Tree, tree));
+    }
     let tree = objects.edit_tree(None, &entries, &[])?;
     let message = format!(
         "{}: recovery of task {}",
@@ -294,6 +296,14 @@ pub(crate) fn pin_without_directory(
     let commit = objects.write_commit(tree, &parents, &message)?;
     objects.flush()?;
     pin_ref(engine, checkout, commit)
+}
+
+/// A tree for each index stage.
+fn write_stages(objects: &mut ObjectWriter, stages: Staged) -> Result<Vec<(u32, ObjectId)>> {
+    stages
+        .into_iter()
+        .map(|(stage, entries)| Ok((stage, objects.edit_tree(None, &entries, &[])?)))
+        .collect()
 }
 
 fn pin_ref(engine: &Engine, checkout: &Checkout, commit: ObjectId) -> Result<RecoveryPoint> {
@@ -307,8 +317,26 @@ fn pin_ref(engine: &Engine, checkout: &Checkout, commit: ObjectId) -> Result<Rec
     Ok(point)
 }
 
+/// The log of the task's branch, in the form of an admin file: it goes when the branch goes, and may be the only one to
+/// name a commit that was amended or reset away.
+fn branch_log(checkout: &Checkout) -> Result<Vec<admin::AdminFile>> {
+    let path = checkout
+        .common_dir
+        .join("logs")
+        .join(checkout.branch.full_ref());
+    match std::fs::read(&path) {
+        Ok(content) => Ok(vec![(b"logs/branch".to_vec(), content)]),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Error::io("read", &path, error)),
+    }
+}
+
 /// Adds the commits that admin files name and that are there.
-fn add_commits(parents: &mut Vec<ObjectId>, odb: &gix::Repository, files: &[admin::AdminFile]) {
+pub(crate) fn add_commits(
+    parents: &mut Vec<ObjectId>,
+    odb: &gix::Repository,
+    files: &[admin::AdminFile],
+) {
     let mut known: BTreeSet<ObjectId> = parents.iter().copied().collect();
     for id in admin::named_objects(files, odb.object_hash()) {
         let is_commit = odb

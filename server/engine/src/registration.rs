@@ -77,13 +77,15 @@ impl Engine {
     }
 
     /// Registers `checkout`, whose directory exists and is empty. `needs_own_bare_setting` is for a bare repository
-    /// with per-worktree configuration, where git would otherwise call every checkout bare.
+    /// with per-worktree configuration, where git would otherwise call every checkout bare. A branch born by this very
+    /// operation is free; any other is looked for in all checkouts again.
     pub(crate) fn register(
         &self,
         checkout: &Checkout,
         head: &NewHead,
         lock_reason: &str,
         needs_own_bare_setting: bool,
+        branch_is_new: bool,
     ) -> Result<()> {
         let beside = self.beside(checkout);
         make_private(&beside)?;
@@ -105,6 +107,7 @@ impl Engine {
         let _lock = self.lock_repository(&checkout.common_dir)?;
         // Looked at again: the files took time, and plumbing has no guard against a second checkout of a branch.
         if let NewHead::Branch(branch) = head
+            && !branch_is_new
             && let Some(path) = branch_holder(&checkout.common_dir, branch)?
         {
             return Err(Error::BranchCheckedOut {
@@ -122,12 +125,7 @@ impl Engine {
         let admin = checkout.admin_dir();
         let beside = self.beside(checkout);
         // The only home of a submodule's commits: whoever asks, it is not deleted with the entry.
-        if crate::rebuild::holds_a_file(&admin.join("modules"))? {
-            return Err(Error::SubmoduleRepository {
-                path: checkout.path.clone(),
-                submodule: "modules".to_owned(),
-            });
-        }
+        crate::save::admin::refuse_submodule(&admin, &checkout.path)?;
         match rustix::fs::renameat_with(CWD, &admin, CWD, &beside, RenameFlags::NOREPLACE) {
             Ok(()) => sync_directory(&checkout.common_dir.join("worktrees"))?,
             Err(rustix::io::Errno::NOENT) => {}

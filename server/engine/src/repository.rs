@@ -31,24 +31,29 @@ const POINTER_CAP: usize = 16 << 10;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepositoryConfig {
     values: BTreeMap<String, Vec<String>>,
+    /// The same without what counts only in the checkout that was named: a new checkout will not see that.
+    shared: BTreeMap<String, String>,
 }
 
 impl RepositoryConfig {
     fn parse(listing: &[u8]) -> Self {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for entry in listing
-            .split(|&byte| byte == 0)
-            .filter(|entry| !entry.is_empty())
-        {
+        let mut shared = BTreeMap::new();
+        // Each entry is two fields: the scope it comes from, and itself.
+        let mut fields = listing.split(|&byte| byte == 0);
+        while let (Some(scope), Some(entry)) = (fields.next(), fields.next()) {
             let entry = String::from_utf8_lossy(entry);
             // A key without `=` has no value line, and means true.
             let (key, value) = entry.split_once('\n').unwrap_or((&entry, "true"));
+            if scope != b"worktree" {
+                shared.insert(key.to_owned(), value.to_owned());
+            }
             values
                 .entry(key.to_owned())
                 .or_default()
                 .push(value.to_owned());
         }
-        Self { values }
+        Self { values, shared }
     }
 
     /// The value of `key` (section and name in lower case).
@@ -58,9 +63,7 @@ impl RepositoryConfig {
 
     /// Whether `key` is a true boolean.
     pub fn is_true(&self, key: &str) -> bool {
-        self.get(key).is_some_and(|value| {
-            matches!(&*value.to_ascii_lowercase(), "true" | "yes" | "on" | "1")
-        })
+        self.get(key).is_some_and(means_true)
     }
 
     /// SHA-256 (hex) over every filter definition.
@@ -79,24 +82,16 @@ impl RepositoryConfig {
         hex(&hash.finalize())
     }
 
-    /// The settings under which no filter of this repository runs.
-    pub(crate) fn switched_off_filters(&self) -> Vec<(String, &'static str)> {
+    /// The settings under which no filter of this repository runs: an empty command is no filter. Not for `-c`, which
+    /// would end a key at the first `=` in a filter's name.
+    pub(crate) fn filters_off(&self) -> Vec<(String, &'static str)> {
         let names: std::collections::BTreeSet<&str> = self
             .values
             .keys()
             .filter_map(|key| key.strip_prefix("filter.")?.rsplit_once('.'))
             .map(|(name, _)| name)
             .collect();
-        let switches = [
-            ("clean", ""),
-            ("smudge", ""),
-            ("process", ""),
-            ("required", "false"),
-        ];
-        names
-            .into_iter()
-            .flat_map(|name| switches.map(|(key, value)| (format!("filter.{name}.{key}"), value)))
-            .collect()
+        filters_off(names.into_iter())
     }
 
     /// Each remote's fetch refspecs.
@@ -109,6 +104,10 @@ impl RepositoryConfig {
             values.iter().map(String::as_str).filter_map(pair)
         })
     }
+}
+
+fn means_true(value: &str) -> bool {
+    matches!(&*value.to_ascii_lowercase(), "true" | "yes" | "on" | "1")
 }
 
 /// A repository that may be used.
@@ -150,7 +149,9 @@ impl Repository {
 
     /// Whether git would call a linked checkout bare unless its own configuration says otherwise.
     pub(crate) fn makes_linked_checkouts_bare(&self) -> bool {
-        self.config.is_true("extensions.worktreeconfig") && self.config.is_true("core.bare")
+        let bare = self.config.shared.get("core.bare");
+        self.config.is_true("extensions.worktreeconfig")
+            && bare.is_some_and(|bare| means_true(bare))
     }
 }
 
@@ -178,7 +179,7 @@ impl Engine {
             });
         }
         let command = GitCommand::new(Some(&GitDir::bare(&found.git_dir)))
-            .args(["config", "--list", "-z", "--includes"])
+            .args(["config", "--list", "-z", "--show-scope", "--includes"])
             .deadline(Deadline::Probe);
         let listing = self.git().run(command).map_err(|error| match error {
             Error::GitFailed { stderr, .. } => Error::RepositoryUnsupported {
@@ -329,7 +330,7 @@ fn check_format(repository: &Repository) -> Result<()> {
                 .to_owned(),
         );
     }
-    if config.is_true("extensions.worktreeconfig") && config.get("core.worktree").is_some() {
+    if config.is_true("extensions.worktreeconfig") && config.shared.contains_key("core.worktree") {
         return refuse(
             "core.worktree is set for all its worktrees; move it with `git config --worktree core.worktree`".to_owned(),
         );
@@ -355,6 +356,19 @@ fn mirroring_remote(config: &RepositoryConfig, namespace: &Namespace) -> Option<
                 .is_some_and(|(_, target)| hits(target))
         })
         .map(|(remote, _)| remote.to_owned())
+}
+
+/// The settings under which none of the named filters runs.
+pub(crate) fn filters_off<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(String, &'static str)> {
+    let switches = [
+        ("clean", ""),
+        ("smudge", ""),
+        ("process", ""),
+        ("required", "false"),
+    ];
+    names
+        .flat_map(|name| switches.map(|(key, value)| (format!("filter.{name}.{key}"), value)))
+        .collect()
 }
 
 /// Lower-case hexadecimal digits.

@@ -137,6 +137,10 @@ impl Lifecycle {
                 None => "review".parse().map_err(EngineError::from)?,
             },
             sha: sha.clone(),
+            filter_fingerprint: row.as_ref().map_or_else(
+                || repository.config.filter_fingerprint(),
+                |row| row.checkout.filter_fingerprint.clone(),
+            ),
         };
         let entry = Uuid::now_v7();
         let made = self

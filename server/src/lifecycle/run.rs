@@ -67,7 +67,7 @@ impl Lifecycle {
     {
         let lifecycle = Arc::clone(self);
         let identity = (call.key(), call.digest.clone(), call.method);
-        let work = run(Arc::clone(self), call);
+        let work = Box::pin(run(Arc::clone(self), call));
         self.spawn(async move {
             let (Some(key), digest, method) = identity else {
                 return work.await.map(Answer::Fresh);

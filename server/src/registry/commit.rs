@@ -13,7 +13,8 @@ impl Registry {
     /// Makes all of a change durable, or none of it: rows, events, journal, reply. The only writer (law 6).
     pub async fn commit(&self, change: Change) -> Result<Committed> {
         let mut transaction = self.begin().await?;
-        let committed = apply(&mut transaction, change).await?;
+        // Boxed: the futures of a dozen statements would otherwise grow every operation that ends with a commit.
+        let committed = Box::pin(apply(&mut transaction, change)).await?;
         transaction.commit().await?;
         if let Some(last) = committed.events.last() {
             self.announce(last.sequence);

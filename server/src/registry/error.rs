@@ -50,6 +50,13 @@ pub enum Error {
     Migrate(#[from] sqlx::migrate::MigrateError),
 }
 
+impl Error {
+    /// Whether there was no room for the change.
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Self::DiskFull(_))
+    }
+}
+
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
         let code = error

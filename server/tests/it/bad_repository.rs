@@ -276,7 +276,8 @@ async fn a_git_that_hangs_is_killed_with_its_children_at_the_deadline() {
         path: Some(path),
         ..Start::default()
     }
-    .env("WORKTREED_GIT_DEADLINE", "1s");
+    .env("WORKTREED_GIT_DEADLINE", "1s")
+    .env("WORKTREED_PROBE_DEADLINE", "1s");
     let scene = Scene::on(directory, repo, start).await;
     fs::write(&hang, "").unwrap();
     let error = tokio::time::timeout(PATIENCE, scene.task("t1").try_provision(|_| {}))

@@ -8,7 +8,7 @@ use worktreed_client::proto::{
 use crate::{
     events,
     repo::{commit_all, git, write},
-    scene::Scene,
+    scene::{Scene, Start},
     task::{assert_state, at, refused_field},
 };
 
@@ -187,6 +187,28 @@ async fn the_count_spares_what_was_active_within_the_hour() {
         (GcVerdict::Skipped, GcReason::TooRecent)
     );
     assert_state(&scene.task("b").get().await, WorktreeState::Provisioned);
+}
+
+#[tokio::test]
+async fn beyond_the_count_the_longest_idle_go_and_the_protected_use_it_up() {
+    let scene = Scene::with(5, Start::default().env("WORKTREED_GC_IDLE", "0s")).await;
+    for name in ["a", "b", "c", "d"] {
+        scene.task(name).provision().await;
+    }
+    scene.task("d").clock_in("anna").await;
+    // The oldest becomes the one that was active last.
+    scene.task("a").checkpoint(0).await.unwrap();
+    let (items, summary) = sweep(&scene, |request| request.max_count = Some(2)).await;
+    assert_eq!(summary.reaped, 2, "{items:?}");
+    for name in ["b", "c"] {
+        assert_eq!(
+            verdict(&items, name),
+            (GcVerdict::Reaped, GcReason::Count),
+            "{name}"
+        );
+    }
+    assert_state(&scene.task("a").get().await, WorktreeState::Provisioned);
+    assert_state(&scene.task("d").get().await, WorktreeState::Working);
 }
 
 #[tokio::test]

@@ -14,11 +14,15 @@ use crate::{
     task::{assert_state, at, handoff, metadata, refused},
 };
 
-/// The shortest lease there is.
+/// A lease that a test can wait for to end; shorter than the server grants unless it is told to.
 const SHORT: Option<prost_types::Duration> = Some(prost_types::Duration {
-    seconds: 5,
+    seconds: 1,
     nanos: 0,
 });
+
+fn short_leases() -> Start {
+    Start::default().env("WORKTREED_LEASE_TTL_MIN", "1s")
+}
 
 #[tokio::test]
 async fn a_live_lease_keeps_others_out_and_names_its_holder() {
@@ -125,7 +129,7 @@ async fn a_release_can_be_repeated_and_no_other_can_release() {
 
 #[tokio::test]
 async fn a_lease_expires_by_the_server_s_clock_and_its_epoch_with_it() {
-    let scene = Scene::new().await;
+    let scene = Scene::with(5, short_leases()).await;
     let task = scene.task("t1");
     task.provision().await;
     let mut watch = events::watch_now(&scene.client).await;
@@ -161,7 +165,7 @@ async fn a_lease_expires_by_the_server_s_clock_and_its_epoch_with_it() {
 
 #[tokio::test]
 async fn a_renewal_puts_the_end_off_and_makes_no_event() {
-    let scene = Scene::new().await;
+    let scene = Scene::with(5, short_leases()).await;
     let task = scene.task("t1");
     task.provision().await;
     let lease = task
@@ -282,7 +286,7 @@ async fn a_lease_outlives_a_restart_of_the_server() {
 
 #[tokio::test]
 async fn the_client_s_guard_keeps_a_lease_alive_and_tells_when_it_is_lost() {
-    let scene = Scene::new().await;
+    let scene = Scene::with(5, short_leases()).await;
     let task = scene.task("t1");
     task.provision().await;
     let request = v1::AcquireLeaseRequest {

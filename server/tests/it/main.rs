@@ -24,6 +24,7 @@ mod git_processes;
 mod handoff;
 mod handoff_file;
 mod identity;
+mod kill;
 mod leases;
 mod lifecycle;
 mod listing;

@@ -174,3 +174,24 @@ async fn a_review_of_a_commit_needs_no_task() {
     );
     refused_field(remove(&scene, "nonsense").await, "id");
 }
+
+#[tokio::test]
+async fn a_review_expires_by_itself() {
+    let scene = Scene::new().await;
+    let task = scene.task("t1");
+    task.provision().await;
+    let mut watch = events::watch_now(&scene.client).await;
+    let ttl = Some(prost_types::Duration {
+        seconds: 1,
+        nanos: 0,
+    });
+    let made = task.review("rita", |request| request.ttl = ttl).await;
+    let review = made.unwrap().review.unwrap();
+    let event = events::wait_for(&mut watch, EventKind::ReviewRemoved).await;
+    let Some(v1::event::Detail::Review(detail)) = event.detail else {
+        panic!("{event:?}")
+    };
+    assert!(detail.expired && detail.tree_unchanged);
+    assert_eq!(detail.review.unwrap().id, review.id);
+    assert!(!Path::new(&review.path).exists());
+}

@@ -9,9 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hyper_util::rt::TokioIo;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use worktreed_client::{Client, Endpoint, RetryPolicy, proto::GetServerInfoRequest};
+use tokio::net::UnixStream;
+use tonic::transport::{self, Channel, Uri};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+use worktreed_client::{Client, Endpoint};
 
 use crate::{repo::Repo, task::Task};
 
@@ -185,26 +191,52 @@ impl Server {
         }
     }
 
-    /// Asks until the server answers; its exit is the error.
+    /// Asks until the server is healthy; its exit is the error.
     pub(crate) async fn wait_until_ready(&mut self) -> Result<(), ExitStatus> {
-        let client = self.client().with_retry(RetryPolicy::never());
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return Err(status);
             }
-            match client.get_server_info(GetServerInfoRequest {}).await {
-                Ok(_) => return Ok(()),
-                Err(error) => {
-                    assert!(
-                        begun.elapsed() < PATIENCE,
-                        "not ready: {error}\n{}",
-                        self.log()
-                    );
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-            }
+            let Err(problem) = self.check_health().await else {
+                return Ok(());
+            };
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "not ready: {problem}\n{}",
+                self.log()
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    async fn check_health(&self) -> Result<(), String> {
+        let channel = self.channel(|endpoint| endpoint).await;
+        let mut health = HealthClient::new(channel.map_err(|error| error.to_string())?);
+        let answer = health.check(HealthCheckRequest::default()).await;
+        match answer
+            .map_err(|status| status.to_string())?
+            .into_inner()
+            .status()
+        {
+            ServingStatus::Serving => Ok(()),
+            status => Err(format!("{status:?}")),
+        }
+    }
+
+    /// A connection as a client without our crate makes it.
+    pub(crate) async fn channel(
+        &self,
+        change: impl FnOnce(transport::Endpoint) -> transport::Endpoint,
+    ) -> Result<Channel, transport::Error> {
+        let socket = self.socket.clone();
+        let connector = tower::service_fn(move |_: Uri| {
+            let socket = socket.clone();
+            async move { UnixStream::connect(socket).await.map(TokioIo::new) }
+        });
+        change(transport::Endpoint::from_static("http://localhost"))
+            .connect_with_connector(connector)
+            .await
     }
 
     /// A client with a connection of its own.

@@ -2,10 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
-use hyper_util::rt::TokioIo;
 use rustix::process::Signal;
-use tokio::net::UnixStream;
-use tonic::transport::{Channel, Endpoint, Uri};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
@@ -21,22 +18,9 @@ use worktreed_client::{
 use crate::{
     events,
     repo::write,
-    scene::{PATIENCE, Scene, Server, Start, bare_command, directory, finish, refused_start, text},
+    scene::{PATIENCE, Scene, Start, bare_command, directory, finish, refused_start, text},
     task::{Task, at},
 };
-
-/// A channel as a client without our crate makes it.
-pub(crate) async fn channel(server: &Server, change: impl FnOnce(Endpoint) -> Endpoint) -> Channel {
-    let socket = server.socket().to_owned();
-    let connector = tower::service_fn(move |_: Uri| {
-        let socket = socket.clone();
-        async move { UnixStream::connect(socket).await.map(TokioIo::new) }
-    });
-    change(Endpoint::from_static("http://localhost"))
-        .connect_with_connector(connector)
-        .await
-        .unwrap()
-}
 
 #[tokio::test]
 async fn the_socket_is_private_and_health_and_reflection_answer() {
@@ -44,7 +28,7 @@ async fn the_socket_is_private_and_health_and_reflection_answer() {
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(scene.server.socket()), 0o600);
     assert_eq!(mode(&scene.path().join("state")), 0o700);
-    let channel = channel(&scene.server, |endpoint| endpoint).await;
+    let channel = scene.server.channel(|endpoint| endpoint).await.unwrap();
     let mut health = HealthClient::new(channel.clone());
     for service in ["", "worktree.v1.WorktreeService"] {
         let status = health

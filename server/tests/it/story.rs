@@ -10,7 +10,7 @@ use worktreed_client::proto::{self as v1, EventKind, WorktreeState};
 use crate::{
     events,
     repo::git,
-    scene::Scene,
+    scene::{Scene, Start},
     task::{assert_state, at},
 };
 
@@ -27,7 +27,7 @@ read -r _
 
 #[tokio::test]
 async fn runtime_b_finishes_from_the_resume_state_alone_what_a_was_killed_over() {
-    let scene = Scene::new().await;
+    let scene = Scene::with(20, Start::default().env("WORKTREED_LEASE_TTL_MIN", "1s")).await;
     let task = scene.task("story");
     let scaffold = v1::Scaffold {
         title: "Parse and print".to_owned(),
@@ -64,7 +64,7 @@ async fn runtime_b_finishes_from_the_resume_state_alone_what_a_was_killed_over()
     let lease = task
         .acquire_with("runtime-a", |request| {
             request.ttl = Some(prost_types::Duration {
-                seconds: 5,
+                seconds: 2,
                 nanos: 0,
             });
             request.holder_process = Some(v1::HolderProcess {

@@ -6,14 +6,14 @@ use tokio::time::timeout;
 use worktreed_client::{
     Code, Watch, WatchItem,
     proto::{
-        self as v1, ErrorReason, Event, EventKind, watch_events_request::Start,
+        self as v1, ErrorReason, Event, EventKind, watch_events_request::Start as Begin,
         watch_events_response::Item,
     },
 };
 
 use crate::{
     events::{self, assert_contiguous, take, watch_from, watch_now},
-    scene::{PATIENCE, Scene},
+    scene::{PATIENCE, Scene, Start},
     task::refused,
 };
 
@@ -37,13 +37,13 @@ fn sequences(events: &[Event]) -> Vec<i64> {
 async fn m1_a_watch_after_a_position_sees_exactly_what_follows() {
     let scene = Scene::new().await;
     make_events(&scene, 2).await;
-    let mut watch = watch_from(&scene.client, Start::FromBeginning(v1::FromBeginning {}));
+    let mut watch = watch_from(&scene.client, Begin::FromBeginning(v1::FromBeginning {}));
     let seen = take(&mut watch, 6).await;
     assert_eq!(sequences(&seen), [1, 2, 3, 4, 5, 6]);
     let position = seen[3].position.clone();
     drop(watch);
     make_events(&scene, 5).await;
-    let mut watch = watch_from(&scene.client, Start::After(position));
+    let mut watch = watch_from(&scene.client, Begin::After(position));
     assert_eq!(
         sequences(&take(&mut watch, 12).await),
         (5..=16).collect::<Vec<i64>>()
@@ -59,7 +59,7 @@ async fn m4_m14_nothing_falls_between_replay_and_live_nor_between_pages() {
     };
     let readers = async {
         for _ in 0..20 {
-            let mut watch = watch_from(&scene.client, Start::FromBeginning(v1::FromBeginning {}));
+            let mut watch = watch_from(&scene.client, Begin::FromBeginning(v1::FromBeginning {}));
             let seen = take(&mut watch, 8).await;
             assert_eq!(seen[0].sequence, 1);
             assert_contiguous(&seen);
@@ -76,7 +76,7 @@ async fn m5_a_slow_watcher_is_fed_from_the_log_and_slows_nobody() {
     let scene = Scene::new().await;
     make_events(&scene, 1).await;
     let request = v1::WatchEventsRequest {
-        start: Some(Start::FromBeginning(v1::FromBeginning {})),
+        start: Some(Begin::FromBeginning(v1::FromBeginning {})),
         ..Default::default()
     };
     // Opened, and not read until all has happened.
@@ -127,12 +127,15 @@ async fn m11_an_idle_watch_shows_that_it_is_alive_and_pings_do_not_end_it() {
     let scene = Scene::new().await;
     make_events(&scene, 1).await;
     let end = events::end_of_log(&scene.client).await;
-    let channel = crate::server::channel(&scene.server, |endpoint| {
-        endpoint
-            .http2_keep_alive_interval(Duration::from_millis(200))
-            .keep_alive_while_idle(true)
-    })
-    .await;
+    let channel = scene
+        .server
+        .channel(|endpoint| {
+            endpoint
+                .http2_keep_alive_interval(Duration::from_millis(200))
+                .keep_alive_while_idle(true)
+        })
+        .await
+        .unwrap();
     let mut client = v1::event_service_client::EventServiceClient::new(channel);
     let request = v1::WatchEventsRequest {
         bookmark_interval: Some(prost_types::Duration {
@@ -161,7 +164,7 @@ async fn m12_a_watch_from_the_head_repeats_nothing_and_one_from_beyond_is_refuse
     let scene = Scene::new().await;
     make_events(&scene, 1).await;
     let end = events::end_of_log(&scene.client).await;
-    let mut watch = watch_from(&scene.client, Start::After(end.clone()));
+    let mut watch = watch_from(&scene.client, Begin::After(end.clone()));
     make_events(&scene, 1).await;
     assert_eq!(sequences(&take(&mut watch, 2).await), [5, 6]);
 
@@ -178,12 +181,50 @@ async fn m12_a_watch_from_the_head_repeats_nothing_and_one_from_beyond_is_refuse
         Code::OutOfRange,
         ErrorReason::PositionUnknown,
     );
-    let mut watch = watch_from(&scene.client, Start::After(foreign));
+    let mut watch = watch_from(&scene.client, Begin::After(foreign));
     refused(
         watch.next().await,
         Code::OutOfRange,
         ErrorReason::PositionUnknown,
     );
+}
+
+#[tokio::test]
+async fn a_position_whose_events_are_no_longer_kept_is_refused_as_such() {
+    let start = Start::default()
+        .env("WORKTREED_EVENT_RETENTION_COUNT", "3")
+        .env("WORKTREED_COMPACTION_INTERVAL", "1s");
+    let scene = Scene::with(3, start).await;
+    let beginning = events::end_of_log(&scene.client).await;
+    make_events(&scene, 4).await;
+    let list = || {
+        let request = v1::ListEventsRequest {
+            after: beginning.clone(),
+            ..Default::default()
+        };
+        scene.client.list_events(request)
+    };
+    let refusal = timeout(PATIENCE, async {
+        loop {
+            match list().await {
+                Err(error) => break error,
+                Ok(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    })
+    .await
+    .expect("the log is compacted");
+    let refusal = refused::<()>(Err(refusal), Code::OutOfRange, ErrorReason::EventsCompacted);
+    assert!(!refusal.metadata()["oldest"].is_empty());
+    let mut watch = watch_from(&scene.client, Begin::After(beginning.clone()));
+    refused(
+        watch.next().await,
+        Code::OutOfRange,
+        ErrorReason::EventsCompacted,
+    );
+    // From the beginning means from the oldest that is kept.
+    assert_eq!(sequences(&events::log(&scene.client).await), [8, 9, 10]);
+    make_events(&scene, 1).await;
 }
 
 #[tokio::test]
@@ -196,13 +237,13 @@ async fn m13_a_removed_worktree_ends_once_and_is_not_made_again() {
             task_ids: vec!["t1".to_owned()],
             ..Default::default()
         }),
-        start: Some(Start::FromBeginning(v1::FromBeginning {})),
+        start: Some(Begin::FromBeginning(v1::FromBeginning {})),
         ..Default::default()
     };
     let mut watch = scene.client.watch(request);
     task.remove_with(|_| {}).await.unwrap();
     scene.task("t2").provision().await;
-    let mut other = watch_from(&scene.client, Start::FromBeginning(v1::FromBeginning {}));
+    let mut other = watch_from(&scene.client, Begin::FromBeginning(v1::FromBeginning {}));
     let event = events::wait_for(&mut watch, EventKind::Removed).await;
     assert_eq!(
         event.worktree.as_ref().unwrap().state(),
@@ -228,7 +269,7 @@ async fn the_initial_state_and_what_follows_share_one_instant() {
     let end = events::end_of_log(&scene.client).await;
     let mut watch = watch_from(
         &scene.client,
-        Start::WithInitialState(v1::WithInitialState {}),
+        Begin::WithInitialState(v1::WithInitialState {}),
     );
     let mut names = Vec::new();
     let end_of_state = loop {
@@ -259,7 +300,7 @@ async fn filters_choose_and_bookmarks_move_past_what_they_leave_out() {
     };
     let request = v1::WatchEventsRequest {
         filter: Some(filter),
-        start: Some(Start::FromBeginning(v1::FromBeginning {})),
+        start: Some(Begin::FromBeginning(v1::FromBeginning {})),
         bookmark_interval: Some(prost_types::Duration {
             seconds: 1,
             nanos: 0,

@@ -140,6 +140,8 @@ pub(crate) fn named_objects(files: &[AdminFile], hash: gix::hash::Kind) -> BTree
             path.ends_with(b"_HEAD")
                 || path.starts_with(b"refs/")
                 || path.starts_with(b"logs/")
+                || path.starts_with(b"rebase-")
+                || path == b"MERGE_AUTOSTASH"
                 || path == b"HEAD"
         })
         .flat_map(|(_, content)| content.split(|&byte| byte == b'\n'))

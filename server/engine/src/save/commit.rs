@@ -200,6 +200,7 @@ pub(crate) fn commit(
     }
     let commit = commit_id(objects.write_commit(tree, &[parent], message)?)?;
     objects.flush()?;
+    objects.sync_directories()?;
     crate::crash_point!("save.commit_written");
     // The index first: were the branch to move and the index not, the agent's next commit would undo this one. The other
     // way round everything is merely staged.
@@ -224,9 +225,7 @@ pub(crate) fn write_tree(
     index: &PrivateIndex,
     environment: &[(&str, &Path)],
 ) -> Result<ObjectId> {
-    let mut command = subject
-        .git(&index.path())
-        .args(["-c", "core.fsync=all", "write-tree"]);
+    let mut command = subject.git(&index.path()).args(["write-tree"]);
     for (name, value) in environment {
         command = command.env(name, value);
     }

@@ -12,6 +12,9 @@ use gix::index::{Entry, State};
 use super::dir::{Kind, Stamp};
 use crate::error::{Error, Result};
 
+/// The age at which a scratch directory has no owner any more.
+const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The index's bytes as they were, copied beside nothing that anybody else writes.
 #[derive(Debug)]
 pub(crate) struct IndexCopy {
@@ -152,10 +155,29 @@ impl IndexCopy {
 /// A fresh directory of ours; the service's own, so that nobody else can reach it.
 pub(crate) fn scratch_directory(scratch: &Path) -> Result<tempfile::TempDir> {
     crate::engine::make_private(scratch)?;
+    sweep(scratch);
     tempfile::Builder::new()
         .prefix("save-")
         .tempdir_in(scratch)
         .map_err(|source| Error::io("create a directory in", scratch, source))
+}
+
+/// Deletes what killed processes left. Old enough means that no operation's deadline reaches back so far.
+fn sweep(scratch: &Path) {
+    let Ok(entries) = std::fs::read_dir(scratch) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let age = entry
+            .metadata()
+            .and_then(|metadata| metadata.modified())
+            .ok()
+            .and_then(|modified| modified.elapsed().ok());
+        if age.is_some_and(|age| age > ABANDONED) {
+            // Only disk space is at stake; the next sweep tries again.
+            drop(std::fs::remove_dir_all(entry.path()));
+        }
+    }
 }
 
 /// Reads a file of the admin directory; absent when there is none.

@@ -8,7 +8,6 @@ use super::subject::{Head, Subject, read_head};
 use super::walk::Walk;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::ids::CommitId;
 use crate::model::{Checkout, Observer, SaveMode, Saved, Warning};
 use crate::objects::ObjectWriter;
 use crate::recovery::Contents;
@@ -101,12 +100,15 @@ fn save_once<'a>(
     }
     let mut warnings = Vec::new();
     let mode = effective_mode(&subject, request.mode, &mut warnings);
-    let known = Known {
-        raw: &raw,
-        conversions: &conversions,
-    };
     let made = match mode {
-        SaveMode::Commit => commit(&subject, &walk, known, &mut objects, request.message)?,
+        SaveMode::Commit => {
+            let known = Known {
+                raw: &raw,
+                conversions: &conversions,
+            };
+            pin_staged(&subject, &walk, &raw, request, &mut objects)?;
+            commit(&subject, &walk, known, &mut objects, request.message)?
+        }
         SaveMode::Snapshot => None,
     };
     let head = Head {
@@ -121,17 +123,24 @@ fn save_once<'a>(
     let index = index.as_ref().or(subject.index.bytes.as_ref());
     let admin_files = admin_unchanged(&subject, index)?;
     let forced = request.dropping && stops(&walk).next().is_some();
-    let recovery_point = pin(
-        &subject,
-        &walk,
-        &raw,
-        mode,
-        request,
-        head.commit.clone(),
-        forced,
-        &mut objects,
-        &mut warnings,
-    )?;
+    let contents = Contents::gather(&subject, &walk, &raw, head.commit.clone())?;
+    let beyond = mode == SaveMode::Commit && contents.exceeds_commit(request.dropping)?;
+    if beyond {
+        warnings.push(Warning::new(
+            "RAW_BYTES_PINNED",
+            "the commit alone would not bring everything back as it is (bytes, modes, empty directories, staged or \
+             left-out content); the recovery point holds it",
+        ));
+    }
+    let recovery_point = match mode {
+        SaveMode::Snapshot => {
+            Some(contents.pin(&mut objects, Purpose::Snapshot, request.message)?)
+        }
+        SaveMode::Commit if beyond || forced || request.always_pin => {
+            Some(contents.pin(&mut objects, Purpose::BesideCommit, request.message)?)
+        }
+        SaveMode::Commit => None,
+    };
     verify(&subject, &walk)?;
     if read_head(engine, checkout)? != head {
         return Err(super::raw::changed(&subject, b"HEAD"));
@@ -152,35 +161,19 @@ fn save_once<'a>(
     })
 }
 
-#[allow(clippy::too_many_arguments)]
-fn pin(
+/// Pins what only the index has, before a commit replaces the index: a crash between the two would lose it.
+fn pin_staged(
     subject: &Subject<'_>,
     walk: &Walk,
     raw: &RawFiles,
-    mode: SaveMode,
     request: Request<'_>,
-    head: Option<CommitId>,
-    forced: bool,
     objects: &mut ObjectWriter,
-    warnings: &mut Vec<Warning>,
-) -> Result<Option<crate::model::RecoveryPoint>> {
-    let contents = Contents::gather(subject, walk, raw, head)?;
-    let purpose = match mode {
-        SaveMode::Snapshot => Purpose::Snapshot,
-        SaveMode::Commit => Purpose::BesideCommit,
-    };
-    let beyond = mode == SaveMode::Commit && contents.exceeds_commit(request.dropping)?;
-    if mode == SaveMode::Commit && !beyond && !request.always_pin && !forced {
-        return Ok(None);
+) -> Result<()> {
+    let contents = Contents::gather(subject, walk, raw, subject.head.commit.clone())?;
+    if contents.has_staged_only() {
+        contents.pin(objects, Purpose::BesideCommit, request.message)?;
     }
-    if beyond {
-        warnings.push(Warning::new(
-            "RAW_BYTES_PINNED",
-            "the commit alone would not bring every file back as it is (bytes, modes, empty directories, staged or \
-             left-out files); the recovery point holds them",
-        ));
-    }
-    contents.pin(objects, purpose, request.message).map(Some)
+    Ok(())
 }
 
 /// A commit only where the task's branch is checked out, settled, and its filters are the ones seen at provision.

@@ -53,7 +53,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) index: IndexCopy,
     ignored: IgnoreRules,
     keep: KeepList,
-    disabled_filters: Vec<String>,
+    disabled_filters: Vec<(String, &'static str)>,
     /// The process's file mode creation mask.
     pub(crate) umask: u32,
 }
@@ -142,7 +142,9 @@ impl<'a> Subject<'a> {
         if self.filters_are_known() {
             return command;
         }
-        command.args(&self.disabled_filters)
+        self.disabled_filters
+            .iter()
+            .fold(command, |command, (key, value)| command.config(key, value))
     }
 
     /// Whether the content filters are the ones seen at provision.
@@ -247,24 +249,21 @@ impl<'a> Subject<'a> {
 
 /// Arguments that switch every filter off that git would see in this checkout: an empty command is no filter, so what
 /// was defined after provision never runs.
-fn disabled_filters(engine: &Engine, checkout: &Checkout, index: &Path) -> Result<Vec<String>> {
+fn disabled_filters(
+    engine: &Engine,
+    checkout: &Checkout,
+    index: &Path,
+) -> Result<Vec<(String, &'static str)>> {
     let command = git_command(checkout, index).args(["config", "--list", "-z", "--name-only"]);
     let output = engine.git().run(command)?.stdout;
-    let mut names: Vec<String> = output
+    let names: std::collections::BTreeSet<String> = output
         .split(|&byte| byte == 0)
         .filter_map(|key| key.strip_prefix(b"filter."))
         .filter_map(|key| key.rfind_byte(b'.').map(|dot| lossy(&key[..dot])))
         .collect();
-    names.sort();
-    names.dedup();
-    let mut arguments = Vec::new();
-    for name in names {
-        for value in ["clean=", "smudge=", "process=", "required=false"] {
-            arguments.push("-c".to_owned());
-            arguments.push(format!("filter.{name}.{value}"));
-        }
-    }
-    Ok(arguments)
+    Ok(crate::repository::filters_off(
+        names.iter().map(String::as_str),
+    ))
 }
 
 /// Refuses what is not the checkout that was made. git's worktree lock is no reason: it forbids a drop, not a look.
@@ -397,7 +396,14 @@ pub(crate) fn git_command(checkout: &Checkout, index: &Path) -> GitCommand {
         work_tree: Some(checkout.path.clone()),
     };
     GitCommand::new(Some(&directory))
-        .args(["-c", "core.fileMode=true", "-c", "core.ignoreCase=false"])
+        .args([
+            "-c",
+            "core.fsync=all",
+            "-c",
+            "core.fileMode=true",
+            "-c",
+            "core.ignoreCase=false",
+        ])
         .args([
             "-c",
             "core.safecrlf=false",

@@ -28,10 +28,11 @@ fn checkpoint_commits_and_leaves_the_status_clean() {
     let lab = Lab::new();
     write(lab.path("a.txt"), "changed\n");
     write(lab.path("new"), "new\n");
-    fs::remove_file(lab.path("sub/c.txt")).unwrap();
+    fs::remove_file(lab.path("b.txt")).unwrap();
     lab.git(&["add", "a.txt"]);
     let saved = lab.checkpoint(SaveMode::Commit).unwrap();
     assert!(saved.committed);
+    assert_eq!(saved.recovery_point, None);
     assert_eq!(lab.git(&["rev-parse", "HEAD"]).trim(), saved.head.as_str());
     assert_eq!(lab.status(), "");
     assert_eq!(

@@ -11,7 +11,7 @@ use crate::support::git;
 
 pub(crate) fn engine(root: &Path) -> Engine {
     let mut config = EngineConfig::new(root, "test");
-    config.max_saved_file = 1 << 20;
+    config.max_saved_file = 64 << 20;
     Engine::new(config).unwrap()
 }
 

@@ -140,6 +140,7 @@ fn filter_made_after_provision_never_runs() {
     let trace = lab.dir.path().join("ran");
     let command = format!("touch {}; cat", trace.display());
     git(&lab.repo, &["config", "filter.x.clean", &command]);
+    git(&lab.repo, &["config", "filter.x.smudge", &command]);
     write(lab.path(".gitattributes"), "*.txt filter=x\n");
     write(lab.path("a.txt"), "dirty\n");
     lab.engine.diff_stat(&lab.checkout, false).unwrap();

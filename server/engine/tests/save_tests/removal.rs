@@ -184,3 +184,20 @@ fn review_whose_directory_is_gone_can_be_removed() {
     assert!(!review.admin_dir().exists());
     lab.engine.remove_review(&review, &mut Unobserved).unwrap();
 }
+
+#[test]
+fn commits_that_only_the_branchs_log_names_survive_its_removal() {
+    let lab = Lab::new();
+    write(lab.path("a.txt"), "amended away\n");
+    lab.git(&["commit", "-qam", "first try"]);
+    let lost = lab.git(&["rev-parse", "HEAD"]);
+    // The checkout's own log is not the only one that must be read.
+    fs::remove_file(lab.checkout.admin_dir().join("logs/HEAD")).unwrap();
+    lab.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    fs::remove_file(lab.checkout.admin_dir().join("logs/HEAD")).unwrap();
+    fs::remove_file(lab.checkout.admin_dir().join("ORIG_HEAD")).unwrap();
+    lab.engine
+        .remove(&lab.checkout, true, false, &mut Unobserved)
+        .unwrap();
+    assert!(lab.is_reachable(lost.trim()));
+}
