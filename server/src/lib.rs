@@ -3,6 +3,7 @@
 mod api;
 pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod events;
 mod lifecycle;
 pub mod registry;

@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(settings) => run(serve(settings)),
         Command::Config(settings) => print_config(&settings),
-        Command::Demo(_demo) => Ok(()),
+        Command::Demo(demo) => run(worktreed::demo::run(demo.repo)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

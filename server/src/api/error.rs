@@ -395,3 +395,101 @@ pub(crate) fn failed_detail(operation: v1::Operation, error: &Error) -> v1::Fail
         message: status.message().to_owned(),
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::PathBuf;
+
+    use worktree_engine::lifecycle::{Operation, State};
+
+    use super::*;
+
+    fn engine_errors() -> Vec<EngineError> {
+        let path = PathBuf::from("/p");
+        let branch: worktree_engine::ids::BranchName = "b".parse().unwrap();
+        let tip: worktree_engine::ids::CommitId = "0".repeat(40).parse().unwrap();
+        vec![
+            EngineError::invalid("kind", "is bad"),
+            EngineError::TaskNeedsNoWorktree {
+                kind: "research".into(),
+            },
+            EngineError::RepositoryHasNoCommits { path: path.clone() },
+            EngineError::BranchExists {
+                branch: branch.clone(),
+                tip: tip.clone(),
+                holder: Some(path.clone()),
+            },
+            EngineError::BranchGone {
+                branch: branch.clone(),
+            },
+            EngineError::BranchMoved {
+                branch,
+                expected: tip,
+                found: "none".into(),
+            },
+            EngineError::CheckoutAbsent { path: path.clone() },
+            EngineError::DiskFull { path: path.clone() },
+            EngineError::Busy {
+                path,
+                problem: "held".into(),
+            },
+            EngineError::GitTimeout {
+                arguments: "status".into(),
+                seconds: 1,
+            },
+            EngineError::GitFailed {
+                arguments: "status".into(),
+                exit_code: 128,
+                stderr: "fatal".into(),
+            },
+            EngineError::IllegalTransition {
+                from: State::Paused,
+                operation: Operation::Checkpoint,
+            },
+        ]
+    }
+
+    #[test]
+    fn every_answer_travels_with_the_code_that_the_contract_gives_its_reason() {
+        for error in engine_errors() {
+            let error = Error::Engine(error);
+            let status = to_status(&error);
+            let info = status.get_error_details();
+            let info = info.error_info().unwrap();
+            let reason = policy::parse_wire_reason(&info.reason).unwrap();
+            assert_eq!(
+                policy::canonical_code(reason),
+                Some(status.code() as i32),
+                "{error}"
+            );
+            assert_eq!(info.domain, ERROR_DOMAIN);
+        }
+    }
+
+    #[test]
+    fn an_internal_error_tells_nobody_but_the_log() {
+        let status = to_status(&Error::Internal("secret".into()));
+        assert!(!status.message().contains("secret"));
+        let details = status.get_error_details();
+        let info = details.error_info().unwrap();
+        assert_eq!(info.reason, "INTERNAL");
+        assert!(info.metadata.contains_key("trace_id"));
+    }
+
+    #[test]
+    fn a_held_lease_names_its_holder_and_when_to_try_again() {
+        let status = to_status(&Error::LeaseHeld {
+            holder: "a".into(),
+            runtime: "r".into(),
+            expire_time: jiff::Timestamp::UNIX_EPOCH,
+            retry_after: Duration::from_secs(7),
+        });
+        let details = status.get_error_details();
+        assert_eq!(
+            details.retry_info().unwrap().retry_delay,
+            Some(Duration::from_secs(7))
+        );
+        assert_eq!(details.error_info().unwrap().metadata["holder"], "a");
+    }
+}

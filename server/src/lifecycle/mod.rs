@@ -121,11 +121,6 @@ impl Lifecycle {
         })
     }
 
-    /// Ends when the server begins to shut down.
-    pub(crate) fn drain(&self) -> &CancellationToken {
-        &self.drain
-    }
-
     /// Ends when every running mutation has ended. No new one begins once the drain token is cancelled.
     pub(crate) async fn wait_idle(&self) {
         self.tasks.close();

@@ -66,10 +66,10 @@ impl Registry {
         row.as_ref().map(sql::worktree).transpose()
     }
 
-    /// A page of worktrees, in the order of their ids.
+    /// A page of worktrees, the newest first.
     pub async fn list(&self, query: &WorktreeQuery) -> Result<Vec<WorktreeRow>> {
         let mut builder = worktree_query(query);
-        builder.push(" ORDER BY w.id LIMIT ");
+        builder.push(" ORDER BY w.id DESC LIMIT ");
         builder.push_bind(i64::try_from(query.limit).unwrap_or(i64::MAX));
         let rows = builder.build().fetch_all(&self.inner.readers).await?;
         rows.iter().map(sql::worktree).collect()
@@ -203,7 +203,7 @@ impl Registry {
         row.as_ref().map(sql::review).transpose()
     }
 
-    /// Reviews in the order of their ids; `repo_id` and `task_id` narrow it down.
+    /// Reviews, the newest first; `repo_id` and `task_id` narrow it down.
     pub async fn reviews(
         &self,
         repo_id: Option<&str>,
@@ -223,9 +223,9 @@ impl Registry {
                 .push_bind(task_id.to_owned());
         }
         if let Some(after) = after {
-            builder.push(" AND id > ").push_bind(after.to_string());
+            builder.push(" AND id < ").push_bind(after.to_string());
         }
-        builder.push(" ORDER BY id LIMIT ");
+        builder.push(" ORDER BY id DESC LIMIT ");
         builder.push_bind(i64::try_from(limit).unwrap_or(i64::MAX));
         let rows = builder.build().fetch_all(&self.inner.readers).await?;
         rows.iter().map(sql::review).collect()
@@ -323,7 +323,7 @@ fn worktree_query(query: &WorktreeQuery) -> QueryBuilder<Sqlite> {
         builder.push(" AND w.repo_id = ").push_bind(repo_id.clone());
     }
     if let Some(after) = query.after {
-        builder.push(" AND w.id > ").push_bind(after.to_string());
+        builder.push(" AND w.id < ").push_bind(after.to_string());
     }
     builder
 }

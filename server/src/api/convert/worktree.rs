@@ -1,5 +1,6 @@
 //! Rows as the contract shows them.
 
+use jiff::Timestamp;
 use worktree_engine::lifecycle::{Operation, State, TaskStatus};
 use worktree_proto::v1;
 
@@ -146,7 +147,7 @@ pub(crate) fn worktree(row: &WorktreeRow) -> v1::Worktree {
         create_time: Some(timestamp(row.create_time)),
         update_time: Some(timestamp(row.update_time)),
         last_active_time: Some(timestamp(row.last_active_time)),
-        lease: row.lease.as_ref().map(lease),
+        lease: row.live_lease(Timestamp::now()).map(lease),
     }
 }
 
