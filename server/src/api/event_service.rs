@@ -93,7 +93,7 @@ impl Api {
                 Some(WantedStart::After(position)) => Start::After(position),
                 Some(WantedStart::WithInitialState(_)) => Start::WithInitialState,
             },
-            bookmark_interval: interval.unwrap_or(self.limits().bookmark_interval),
+            bookmark_interval: interval.unwrap_or_else(|| self.limits().bookmark_interval),
             include_progress: message.include_progress,
         })
     }

@@ -98,7 +98,7 @@ impl Lifecycle {
         let this = self.share();
         self.tasks.spawn(async move {
             let _lock = lock;
-            if let Err(error) = this.sweep(sweep, repo_id, &sender, &trace_id).await {
+            if let Err(error) = Box::pin(this.sweep(sweep, repo_id, &sender, &trace_id)).await {
                 tracing::error!(%error, "a sweep ended early");
             }
         });
@@ -124,7 +124,7 @@ impl Lifecycle {
                 break;
             }
             let reason = due.get(&row.id()).copied();
-            let item = self.judge(row, reason, &sweep, trace_id).await;
+            let item = Box::pin(self.judge(row, reason, &sweep, trace_id)).await;
             match item.verdict() {
                 GcVerdict::Reaped | GcVerdict::WouldReap => summary.reaped += 1,
                 GcVerdict::Failed => summary.failed += 1,

@@ -64,7 +64,7 @@ impl Lifecycle {
         wish: ProvisionWish,
     ) -> Result<Answer<ProvisionOutcome>> {
         self.mutate(call, move |this, call| async move {
-            this.provision_now(call, wish).await
+            Box::pin(this.provision_now(call, wish)).await
         })
         .await
     }
