@@ -1,11 +1,11 @@
 //! The server: the registry, the events, the services, and the process around them.
 
-pub(crate) mod api;
+mod api;
 pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod events;
-pub(crate) mod lifecycle;
+mod lifecycle;
 pub mod registry;
 pub mod serve;
 pub mod shutdown;
