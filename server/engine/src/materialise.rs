@@ -289,6 +289,7 @@ pub(crate) fn commit_time(odb: &gix::Repository, commit: &CommitId) -> Result<i6
 fn is_full(path: &Path) -> bool {
     const LITTLE: u64 = 1 << 20;
     rustix::fs::statvfs(path).is_ok_and(|found| {
-        found.f_bavail.saturating_mul(found.f_frsize) < LITTLE || (found.f_files > 0 && found.f_favail == 0)
+        found.f_bavail.saturating_mul(found.f_frsize) < LITTLE
+            || (found.f_files > 0 && found.f_favail == 0)
     })
 }

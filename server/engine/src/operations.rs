@@ -55,7 +55,8 @@ impl Engine {
             mode,
             message,
             dropping: true,
-            always_pin: false,
+            // What is forced past is lost; everything else must be there to go back to.
+            always_pin: force,
             force,
         };
         let done = save(self, checkout, request, observer)?;
