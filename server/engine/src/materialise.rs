@@ -187,7 +187,17 @@ impl Engine {
                 command = command.config(&key, value);
             }
         }
-        self.git().run(command).map(drop)
+        match self.git().run(command) {
+            // git names the file that it could not write, and not why.
+            Err(Error::GitFailed { stderr, .. })
+                if stderr.contains("unable to write") && is_full(&checkout.path) =>
+            {
+                Err(Error::DiskFull {
+                    path: checkout.path.clone(),
+                })
+            }
+            ended => ended.map(drop),
+        }
     }
 
     /// Both sides are looked at again: the directory, and what git knows of it.
@@ -273,4 +283,12 @@ pub(crate) fn commit_time(odb: &gix::Repository, commit: &CommitId) -> Result<i6
     let id = gix::ObjectId::from_hex(commit.as_str().as_bytes()).map_err(|error| failed(&error))?;
     let found = odb.find_commit(id).map_err(|error| failed(&error))?;
     Ok(found.time().map_err(|error| failed(&error))?.seconds)
+}
+
+/// Whether there is no room to speak of on the filesystem of a path.
+fn is_full(path: &Path) -> bool {
+    const LITTLE: u64 = 1 << 20;
+    rustix::fs::statvfs(path).is_ok_and(|found| {
+        found.f_bavail.saturating_mul(found.f_frsize) < LITTLE || (found.f_files > 0 && found.f_favail == 0)
+    })
 }

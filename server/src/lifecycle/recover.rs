@@ -45,6 +45,9 @@ impl Lifecycle {
             return self.forget(entry.id).await;
         };
         tracing::info!(worktree = %row.id(), operation = %intent.operation, finished = finished.is_some(), "settled an interrupted operation");
+        let checkout = row.checkout.clone();
+        self.block(move |engine| engine.clear_stale_lock(&checkout))
+            .await?;
         let running = Running {
             row,
             id: entry.id,

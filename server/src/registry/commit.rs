@@ -1,7 +1,7 @@
 //! The one function that changes the registry.
 
 use jiff::Timestamp;
-use sqlx::{Row, Sqlite, SqliteConnection, Transaction};
+use sqlx::{Connection as _, Row, SqliteConnection};
 
 use super::{
     Change, Committed, Error, JournalChange, Lease, NewEvent, NewHandoff, RecoveryPointRow,
@@ -12,19 +12,37 @@ use super::{
 impl Registry {
     /// Makes all of a change durable, or none of it: rows, events, journal, reply. The only writer (law 6).
     pub async fn commit(&self, change: Change) -> Result<Committed> {
-        let mut transaction = self.begin().await?;
+        let mut connection = self.inner.writer.acquire().await?;
+        // IMMEDIATE: a lock taken late could find that another process wrote in between.
+        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
         // Boxed: the futures of a dozen statements would otherwise grow every operation that ends with a commit.
-        let committed = Box::pin(apply(&mut transaction, change)).await?;
-        transaction.commit().await?;
+        let applied = Box::pin(apply(&mut transaction, change)).await;
+        let ended = match applied {
+            Ok(committed) => transaction
+                .commit()
+                .await
+                .map(|()| committed)
+                .map_err(Error::from),
+            Err(error) => {
+                drop(transaction.rollback().await);
+                Err(error)
+            }
+        };
+        let committed = match ended {
+            Ok(committed) => committed,
+            Err(error) => {
+                if error.is_disk_full() {
+                    // SQLite has rolled back by itself, which the connection does not know: it would take every later
+                    // transaction for a nested one, and refuse it.
+                    drop(connection.close().await);
+                }
+                return Err(error);
+            }
+        };
         if let Some(last) = committed.events.last() {
             self.announce(last.sequence);
         }
         Ok(committed)
-    }
-
-    /// Begins a transaction that writes. IMMEDIATE: a lock taken late could find that another process wrote in between.
-    pub(super) async fn begin(&self) -> Result<Transaction<'static, Sqlite>> {
-        Ok(self.inner.writer.begin_with("BEGIN IMMEDIATE").await?)
     }
 
     /// Wakes the watchers. Commits may get here in another order than they were made in; the number only grows.

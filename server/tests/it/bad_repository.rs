@@ -172,7 +172,8 @@ async fn n15_a_git_that_is_too_old_is_told() {
     let repo = Repo::with_files(&directory.path().join("repos/project"), 2);
     let path = shim(
         directory.path(),
-        "if [ \"$1\" = --version ] || [ \"$1\" = version ]; then echo 'git version 2.25.1'; exit; fi\nexec $REAL \"$@\"",
+        "case \"$*\" in *version*) echo 'git version 2.25.1'; exit;; esac
+exec $REAL \"$@\"",
     );
     told_of_git(directory, repo, path, "2.25.1").await;
 }

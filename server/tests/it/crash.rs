@@ -312,6 +312,10 @@ async fn dies_at(point: &'static str) {
     );
     doomed.step("clean", Step::Provision).await;
     doomed.step("clean", Step::Complete).await;
+    // A removal without a directory.
+    doomed.step("away", Step::Provision).await;
+    doomed.step("away", Step::PauseCommit).await;
+    doomed.step("away", Step::Remove).await;
     assert!(doomed.died, "{point} is never reached");
     assert_eq!(
         (

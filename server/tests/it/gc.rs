@@ -7,7 +7,7 @@ use worktreed_client::proto::{
 
 use crate::{
     events,
-    repo::{commit_all, git, write},
+    repo::{commit_all, write},
     scene::{Scene, Start},
     task::{assert_state, at, refused_field},
 };
@@ -100,6 +100,8 @@ async fn what_is_old_is_saved_and_reaped_and_comes_back() {
 #[tokio::test]
 async fn the_protected_are_left_alone_each_with_its_reason() {
     let scene = Scene::new().await;
+    scene.repo.write(".gitignore", "/.env\n");
+    scene.repo.commit_all("ignore");
     for name in [
         "leased", "named", "retained", "locked", "kept", "paused", "idle",
     ] {
@@ -115,8 +117,6 @@ async fn the_protected_are_left_alone_each_with_its_reason() {
         .git(&["worktree", "lock", "--reason", "by hand", &locked]);
     scene.task("paused").pause(0).await.unwrap();
     let kept = scene.task("kept").get().await;
-    let exclude = git(&at(&kept, ""), &["rev-parse", "--git-path", "info/exclude"]);
-    write(std::path::Path::new(&exclude), "/.env\n");
     write(at(&kept, ".env"), "SECRET=1\n");
 
     let (items, summary) = sweep(&scene, |request| {

@@ -11,7 +11,7 @@ use crate::{
     events,
     repo::{Repo, git, tree, try_git, write},
     scene::{Scene, Start, directory},
-    task::{Task, at, handoff, refused, refused_field},
+    task::{Task, at, handoff, metadata, refused, refused_field},
 };
 
 async fn provision_at(
@@ -115,7 +115,8 @@ async fn e4_a_repository_without_commits_is_refused_and_a_lost_head_is_not_taken
     other.git(&["symbolic-ref", "HEAD", "refs/heads/deleted"]);
     let task = Task::new(&scene.client, &other.path, "t1");
     let answer = task.try_provision(|_| {}).await;
-    assert_eq!(answer.unwrap_err().code(), Code::FailedPrecondition);
+    let error = refused(answer, Code::NotFound, ErrorReason::BaseNotFound);
+    assert!(!metadata(&error, "base").is_empty());
     let named = provision_at(&task, Some(Base::BaseRef("main".to_owned())))
         .await
         .unwrap();

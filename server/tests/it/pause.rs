@@ -212,7 +212,9 @@ async fn a12_a_rebase_in_progress_is_refused_by_name_and_kept() {
     );
     for answer in [
         task.pause(0).await.map(drop),
-        task.complete(0).await.map(drop),
+        task.remove_with(|request| request.discard_changes = true)
+            .await
+            .map(drop),
     ] {
         refused(
             answer,

@@ -2,10 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs,
     io::Write,
-    os::unix::fs::MetadataExt,
+    os::unix::{ffi::OsStringExt, fs::MetadataExt},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -153,14 +153,15 @@ impl Repo {
     /// All that law 2 forbids the service to touch: the files of the checkout, and in the git directory everything but
     /// objects and what belongs to the service.
     pub(crate) fn bystanders(&self) -> Bystanders {
-        let git_dir = PathBuf::from(self.git(&["rev-parse", "--absolute-git-dir"]));
+        let mut git_dir = try_git(&self.path, &["rev-parse", "--absolute-git-dir"]).stdout;
+        git_dir.pop();
+        let git_dir = PathBuf::from(OsString::from_vec(git_dir));
         let mut files = BTreeMap::new();
-        collect(
-            &self.path,
-            &self.path,
-            &mut |relative| relative == ".git",
-            &mut files,
-        );
+        // A bare repository has no checkout.
+        if git_dir != self.path {
+            let mut left_out = |relative: &str| relative == ".git";
+            collect(&self.path, &self.path, &mut left_out, &mut files);
+        }
         collect(&git_dir, &git_dir, &mut is_ours_or_objects, &mut files);
         let refs = self.refs();
         let foreign = refs.lines().filter(|line| {
@@ -289,6 +290,8 @@ fn list(base: &Path, directory: &Path, entries: &mut Vec<String>) {
                 "{relative:?} -> {:?}",
                 fs::read_link(&path).unwrap()
             ));
+        } else if !metadata.is_file() {
+            entries.push(format!("{relative:?} special"));
         } else {
             entries.push(format!(
                 "{relative:?} {executable} {:?}",

@@ -7,12 +7,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use worktreed_client::proto::{self as v1, WorktreeState};
+use worktreed_client::{
+    Code,
+    proto::{self as v1, ErrorReason, WorktreeState},
+};
 
 use crate::{
     repo::{Repo, git, try_git, write},
     scene::{Scene, Start, directory, skip},
-    task::{Task, assert_state, at, handoff},
+    task::{Task, assert_state, at, handoff, refused},
 };
 
 /// A task's life with and without changes, and that nothing else is touched by it.
@@ -152,7 +155,7 @@ async fn a_detached_source() {
 }
 
 #[tokio::test]
-async fn a_reftable_repository() {
+async fn a_reftable_repository_is_refused_by_name() {
     let probe = directory();
     if !try_git(
         probe.path(),
@@ -161,13 +164,24 @@ async fn a_reftable_repository() {
     .status
     .success()
     {
-        return skip("a_reftable_repository", "this git has no reftable");
+        return skip(
+            "a_reftable_repository_is_refused_by_name",
+            "this git has no reftable",
+        );
     }
     let scene = scene_of(|repos| {
         Repo::with_files_and(&repos.join("reftable"), 5, &["--ref-format=reftable"])
     })
     .await;
-    whole_life(&scene, &scene.repo, &scene.repo.path).await;
+    let before = scene.repo.bystanders();
+    let answer = scene.task("t1").try_provision(|_| {}).await;
+    let error = refused(
+        answer,
+        Code::FailedPrecondition,
+        ErrorReason::RepositoryUnsupported,
+    );
+    assert!(error.metadata()["detail"].contains("reftable"));
+    before.assert_same(&scene.repo.bystanders());
 }
 
 #[tokio::test]

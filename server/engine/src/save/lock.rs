@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::index::write_with_mtime;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::model::Checkout;
 
 /// `index.lock`, held. Dropping it gives it back.
 #[derive(Debug)]
@@ -78,6 +80,14 @@ pub(crate) fn remove_stale(admin: &Path, instance: &str) -> Result<()> {
         return Ok(());
     }
     remove(&path)
+}
+
+impl Engine {
+    /// Takes away the lock that a killed save of this service left on a checkout's index: until then nobody, the agent
+    /// included, could stage anything.
+    pub fn clear_stale_lock(&self, checkout: &Checkout) -> Result<()> {
+        remove_stale(&checkout.admin_dir(), &self.config().instance_id)
+    }
 }
 
 fn remove(path: &Path) -> Result<()> {

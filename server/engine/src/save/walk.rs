@@ -76,6 +76,22 @@ impl Walk {
             size_bytes: size,
         });
     }
+
+    /// A directory that cannot be looked into stands for all that is in it.
+    fn leave_out_directory(&mut self, path: &[u8]) {
+        self.unknown.insert(path.to_vec());
+        self.not_saved.push(NotSaved {
+            path: as_directory(path),
+            reason: NotSavedReason::Unreadable,
+            file_count: 1,
+            size_bytes: 0,
+        });
+    }
+}
+
+/// The path with the slash by which a caller sees that it stands for a whole directory.
+fn as_directory(path: &[u8]) -> Vec<u8> {
+    [path, b"/"].concat()
 }
 
 /// What the walk needs to know about paths.
@@ -123,7 +139,7 @@ pub(crate) fn walk(root: &Root, rules: &Rules<'_>) -> Result<Walk> {
             }
             Err(Errno::NOENT) => continue,
             Err(_) => {
-                walk.leave_out(&path, NotSavedReason::Unreadable, 0);
+                walk.leave_out_directory(&path);
                 continue;
             }
         };
@@ -131,7 +147,7 @@ pub(crate) fn walk(root: &Root, rules: &Rules<'_>) -> Result<Walk> {
             if path.is_empty() {
                 return Err(Error::io("list", root.path(), Errno::IO.into()));
             }
-            walk.leave_out(&path, NotSavedReason::Unreadable, 0);
+            walk.leave_out_directory(&path);
             continue;
         };
         walk.note_directory(&handle, &path, within, names.is_empty(), rules);
@@ -242,7 +258,11 @@ impl Walk {
             Some(slot) if slot_reason == Some(reason) => slot,
             _ => {
                 self.not_saved.push(NotSaved {
-                    path: path.clone(),
+                    path: if is_dir {
+                        as_directory(&path)
+                    } else {
+                        path.clone()
+                    },
                     reason,
                     file_count: 0,
                     size_bytes: 0,

@@ -12,6 +12,8 @@ use crate::ids::{SorDir, TaskId};
 
 const MAX_TITLE_CHARS: usize = 200;
 const MAX_TEXT_CHARS: usize = 64 << 10;
+/// Criteria and gotchas together.
+const MAX_LIST_ITEMS: usize = 1_000;
 
 /// What the caller says about a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +59,13 @@ pub fn validate(request: &ScaffoldRequest) -> Result<()> {
     limit("scaffold.title", &request.title, MAX_TITLE_CHARS)?;
     limit("scaffold.team_name", &request.team_name, MAX_TITLE_CHARS)?;
     limit("scaffold.description", &request.description, MAX_TEXT_CHARS)?;
+    let items = request.acceptance_criteria.len() + request.known_gotchas.len();
+    if items > MAX_LIST_ITEMS {
+        return Err(Error::invalid(
+            "scaffold.acceptance_criteria",
+            format!("has {items} entries with the gotchas; at most {MAX_LIST_ITEMS} are allowed"),
+        ));
+    }
     for criterion in &request.acceptance_criteria {
         limit("scaffold.acceptance_criteria", criterion, MAX_TEXT_CHARS)?;
     }
