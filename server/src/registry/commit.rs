@@ -6,7 +6,7 @@ use sqlx::{Row, Sqlite, SqliteConnection, Transaction};
 use super::{
     Change, Committed, Error, JournalChange, Lease, NewEvent, NewHandoff, RecoveryPointRow,
     Registry, RepositoryRow, Result, ReviewChange, StoredEvent, StoredReply, WorktreeRow,
-    sql::micros,
+    sql::nanos,
 };
 
 impl Registry {
@@ -79,7 +79,7 @@ async fn put_repository(
     .bind(&repository.common_dir)
     .bind(&repository.path)
     .bind(&repository.origin_url)
-    .bind(micros(now))
+    .bind(nanos(now))
     .execute(connection)
     .await?;
     Ok(())
@@ -120,7 +120,7 @@ async fn insert_worktree(
     .bind(&row.kind)
     .bind(&row.isolation)
     .bind(&row.host_id)
-    .bind(micros(row.create_time))
+    .bind(nanos(row.create_time))
     .bind(!row.state.is_terminal())
     .execute(&mut *connection)
     .await;
@@ -167,8 +167,8 @@ async fn update_worktree(
     .bind(row.task_completed)
     .bind(row.owns_branch)
     .bind(epoch)
-    .bind(micros(row.update_time))
-    .bind(micros(row.last_active_time))
+    .bind(nanos(row.update_time))
+    .bind(nanos(row.last_active_time))
     .bind(id)
     .bind(row.version)
     .execute(connection)
@@ -196,8 +196,8 @@ async fn put_lease(
     .bind(&lease.runtime)
     .bind(i64::try_from(lease.epoch.0).unwrap_or(i64::MAX))
     .bind(i64::try_from(lease.ttl.as_millis()).unwrap_or(i64::MAX))
-    .bind(micros(lease.acquire_time))
-    .bind(micros(lease.expire_time))
+    .bind(nanos(lease.acquire_time))
+    .bind(nanos(lease.expire_time))
     .bind(process.transpose()?)
     .execute(connection)
     .await?;
@@ -224,7 +224,7 @@ async fn add_handoff(
     .bind(handoff.origin.as_str())
     .bind(&handoff.digest)
     .bind(&handoff.handoff)
-    .bind(micros(now))
+    .bind(nanos(now))
     .execute(connection)
     .await?;
     Ok(number)
@@ -244,7 +244,7 @@ async fn add_recovery_point(
     .bind(row.worktree_id.map(|id| id.to_string()))
     .bind(row.point.commit.as_str())
     .bind(&row.operation)
-    .bind(micros(row.create_time))
+    .bind(nanos(row.create_time))
     .execute(connection)
     .await?;
     Ok(())
@@ -274,8 +274,8 @@ async fn put_review(connection: &mut SqliteConnection, change: &ReviewChange) ->
     .bind(row.sha.as_str())
     .bind(&row.reviewer)
     .bind(serde_json::to_string(&row.checkout)?)
-    .bind(micros(row.create_time))
-    .bind(micros(row.expire_time))
+    .bind(nanos(row.create_time))
+    .bind(nanos(row.expire_time))
     .execute(connection)
     .await?;
     Ok(())
@@ -304,8 +304,8 @@ async fn put_journal(
             .bind(entry.worktree_id.map(|id| id.to_string()))
             .bind(&entry.operation)
             .bind(serde_json::to_string(&entry.payload)?)
-            .bind(micros(now))
-            .bind(micros(now))
+            .bind(nanos(now))
+            .bind(nanos(now))
             .execute(connection)
             .await?;
         }
@@ -328,7 +328,7 @@ async fn add_reply(
     .bind(reply.key.request_id.to_string())
     .bind(&reply.request_digest)
     .bind(&reply.response)
-    .bind(micros(now))
+    .bind(nanos(now))
     .execute(connection)
     .await?;
     Ok(())
@@ -351,7 +351,7 @@ async fn append(
             "INSERT INTO events (sequence, time, kind, repo_id, task_id, payload) VALUES (?, ?, ?, ?, ?, ?)",
         )
         .bind(sequence)
-        .bind(micros(now))
+        .bind(nanos(now))
         .bind(event.kind)
         .bind(&event.repo_id)
         .bind(&event.task_id)

@@ -11,7 +11,7 @@ use sqlx::{
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::{Error, Inner, Registry, Result, sql::micros};
+use super::{Error, Inner, Registry, Result, sql::nanos};
 
 /// How many readers there are at most.
 const READERS: u32 = 8;
@@ -154,7 +154,7 @@ async fn identity(writer: &sqlx::SqlitePool) -> Result<(Uuid, Uuid)> {
     )
     .bind(Uuid::new_v4().to_string())
     .bind(Uuid::new_v4().to_string())
-    .bind(micros(Timestamp::now()))
+    .bind(nanos(Timestamp::now()))
     .execute(writer)
     .await?;
     let row = sqlx::query("SELECT log_id, instance_id FROM meta WHERE one = 1")
