@@ -1,7 +1,7 @@
 //! The one function that changes the registry.
 
 use jiff::Timestamp;
-use sqlx::{Row, Sqlite, SqliteConnection, Transaction};
+use sqlx::{Row, Sqlite, SqliteConnection, pool::PoolConnection};
 
 use super::{
     Change, Committed, Error, JournalChange, Lease, NewEvent, NewHandoff, RecoveryPointRow,
@@ -12,19 +12,27 @@ use super::{
 impl Registry {
     /// Makes all of a change durable, or none of it: rows, events, journal, reply. The only writer (law 6).
     pub async fn commit(&self, change: Change) -> Result<Committed> {
-        let mut transaction = self.begin().await?;
+        let mut writer = Writer(Some(self.inner.writer.acquire().await?));
+        // IMMEDIATE: a lock taken late could find that another process wrote in between.
+        writer.run("BEGIN IMMEDIATE").await?;
         // Boxed: the futures of a dozen statements would otherwise grow every operation that ends with a commit.
-        let committed = Box::pin(apply(&mut transaction, change)).await?;
-        transaction.commit().await?;
-        if let Some(last) = committed.events.last() {
-            self.announce(last.sequence);
+        match Box::pin(apply(writer.connection()?, change)).await {
+            Ok(committed) => {
+                writer.run("COMMIT").await?;
+                writer.keep();
+                if let Some(last) = committed.events.last() {
+                    self.announce(last.sequence);
+                }
+                Ok(committed)
+            }
+            Err(error) => {
+                // A full disk makes SQLite roll back by itself, and this fails: then the connection goes.
+                if writer.run("ROLLBACK").await.is_ok() {
+                    writer.keep();
+                }
+                Err(error)
+            }
         }
-        Ok(committed)
-    }
-
-    /// Begins a transaction that writes. IMMEDIATE: a lock taken late could find that another process wrote in between.
-    pub(super) async fn begin(&self) -> Result<Transaction<'static, Sqlite>> {
-        Ok(self.inner.writer.begin_with("BEGIN IMMEDIATE").await?)
     }
 
     /// Wakes the watchers. Commits may get here in another order than they were made in; the number only grows.
@@ -36,6 +44,36 @@ impl Registry {
             }
             newer
         });
+    }
+}
+
+/// The writing connection for one transaction. Unless it is kept it is closed, which rolls back whatever it was in: after
+/// an error in the middle, or when the caller is dropped, nobody knows what that was.
+struct Writer(Option<PoolConnection<Sqlite>>);
+
+impl Writer {
+    fn connection(&mut self) -> Result<&mut SqliteConnection> {
+        self.0
+            .as_deref_mut()
+            .ok_or(Error::Database(sqlx::Error::WorkerCrashed))
+    }
+
+    async fn run(&mut self, statement: &'static str) -> Result<()> {
+        sqlx::query(statement).execute(self.connection()?).await?;
+        Ok(())
+    }
+
+    fn keep(mut self) {
+        // Back to the pool.
+        drop(self.0.take());
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take() {
+            drop(connection.detach());
+        }
     }
 }
 
