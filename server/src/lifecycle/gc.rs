@@ -178,9 +178,8 @@ impl Lifecycle {
             let reason = protection(&row, &sweep.active, Self::now());
             return skipped(item, reason.unwrap_or(GcReason::TooRecent), "");
         };
-        let result = self
-            .reap(row.clone(), reason, sweep, item.clone(), trace_id)
-            .await;
+        let reap = self.reap(row.clone(), reason, sweep, item.clone(), trace_id);
+        let result = Box::pin(reap).await;
         let item = match result {
             Ok(item) => return item,
             Err(error) => refused(item, &error),

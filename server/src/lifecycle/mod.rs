@@ -127,10 +127,8 @@ impl Lifecycle {
         self.tasks.wait().await;
     }
 
-    /// The time, as exact as the registry keeps it: an answer and a later read must show the same.
     fn now() -> Timestamp {
-        let now = Timestamp::now();
-        Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+        Timestamp::now()
     }
 
     /// The id that positions and lock reasons carry.

@@ -23,7 +23,7 @@ impl Lifecycle {
     pub(crate) async fn recover(&self) -> Result<()> {
         for entry in self.registry.journal().await? {
             let id = entry.id;
-            if let Err(error) = self.recover_entry(entry).await {
+            if let Err(error) = Box::pin(self.recover_entry(entry)).await {
                 tracing::error!(journal = %id, %error, "an interrupted operation could not be settled");
             }
         }

@@ -67,6 +67,7 @@ impl Lifecycle {
     {
         let lifecycle = Arc::clone(self);
         let identity = (call.key(), call.digest.clone(), call.method);
+        // On the heap: the state of a whole operation would weigh on every handler.
         let work = Box::pin(run(Arc::clone(self), call));
         self.spawn(async move {
             let (Some(key), digest, method) = identity else {
