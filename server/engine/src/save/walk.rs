@@ -76,6 +76,17 @@ impl Walk {
             size_bytes: size,
         });
     }
+
+    /// A directory that cannot be read stands for all below it, however much that is.
+    fn leave_out_directory(&mut self, path: &[u8]) {
+        self.unknown.insert(path.to_vec());
+        self.not_saved.push(NotSaved {
+            path: [path, b"/"].concat(),
+            reason: NotSavedReason::Unreadable,
+            file_count: 1,
+            size_bytes: 0,
+        });
+    }
 }
 
 /// What the walk needs to know about paths.
@@ -123,7 +134,7 @@ pub(crate) fn walk(root: &Root, rules: &Rules<'_>) -> Result<Walk> {
             }
             Err(Errno::NOENT) => continue,
             Err(_) => {
-                walk.leave_out(&path, NotSavedReason::Unreadable, 0);
+                walk.leave_out_directory(&path);
                 continue;
             }
         };
@@ -131,7 +142,7 @@ pub(crate) fn walk(root: &Root, rules: &Rules<'_>) -> Result<Walk> {
             if path.is_empty() {
                 return Err(Error::io("list", root.path(), Errno::IO.into()));
             }
-            walk.leave_out(&path, NotSavedReason::Unreadable, 0);
+            walk.leave_out_directory(&path);
             continue;
         };
         walk.note_directory(&handle, &path, within, names.is_empty(), rules);
@@ -242,7 +253,11 @@ impl Walk {
             Some(slot) if slot_reason == Some(reason) => slot,
             _ => {
                 self.not_saved.push(NotSaved {
-                    path: path.clone(),
+                    path: if is_dir {
+                        [&*path, b"/"].concat()
+                    } else {
+                        path.clone()
+                    },
                     reason,
                     file_count: 0,
                     size_bytes: 0,
