@@ -47,6 +47,30 @@ impl Engine {
         Ok(stat)
     }
 
+    /// The paths that are not committed, the service's own files left out; none where the directory is away.
+    pub fn dirty_paths(&self, checkout: &Checkout) -> Result<Vec<Vec<u8>>> {
+        let measured = Measured::open(self, checkout)?;
+        let Against::Files(files) = &measured.against else {
+            return Ok(Vec::new());
+        };
+        let listing = match &files.subject.head.commit {
+            Some(head) => files.uncommitted(head, checkout)?,
+            None => {
+                return Ok(files
+                    .subject
+                    .index
+                    .entries()
+                    .map(|(path, _)| path.to_vec())
+                    .collect());
+            }
+        };
+        let paths = listing.split(|&byte| byte == 0);
+        Ok(paths
+            .filter(|path| !path.is_empty())
+            .map(<[u8]>::to_vec)
+            .collect())
+    }
+
     /// The work as a patch in git's format, binary files included, handed to `sink` piece by piece.
     pub fn diff_patch(
         &self,
@@ -188,14 +212,22 @@ impl<'a> Measured<'a> {
         if head_tree == Some(tree) {
             return Ok(false);
         }
-        let command = files.git().args(["diff-index", "--cached", "--raw", "-z"]);
-        let command = command.args(PINNED).args([head.as_str()]).args(["--"]);
-        let command = command.args(exclusions(self.checkout));
-        Ok(!self.engine.git().run(command)?.stdout.is_empty())
+        Ok(!files.uncommitted(head, self.checkout)?.is_empty())
     }
 }
 
 impl FilesOnDisk<'_> {
+    /// The paths that differ from `head`, NUL-terminated, the service's own files left out.
+    fn uncommitted(&self, head: &CommitId, checkout: &Checkout) -> Result<Vec<u8>> {
+        let command = self
+            .git()
+            .args(["diff-index", "--cached", "--name-only", "-z"])
+            .args(PINNED)
+            .args([head.as_str(), "--"])
+            .args(exclusions(checkout));
+        Ok(self.subject.engine.git().run(command)?.stdout)
+    }
+
     fn git(&self) -> GitCommand {
         let mut command = self.subject.git(&self.index.path());
         for (name, value) in self.objects.environment() {

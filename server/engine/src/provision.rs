@@ -3,7 +3,7 @@
 use gix::ObjectId;
 use gix::objs::tree::EntryKind;
 
-use crate::branches::read_ref;
+use crate::branches::{branch_holder, read_ref};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::git::{Deadline, GitCommand, GitDir};
@@ -123,6 +123,9 @@ impl Engine {
             identity: None,
             filter_fingerprint: repository.config.filter_fingerprint(),
         };
+        if !attach {
+            harmless_tip(&checkout)?;
+        }
         let odb = repository.odb()?;
         let base = BaseTree {
             odb: &odb,
@@ -177,28 +180,15 @@ impl Engine {
     ) -> Result<Provisioned> {
         let mut checkout = plan.checkout.clone();
         let branch = checkout.branch.clone();
-        let tip = read_ref(&checkout.common_dir, &branch.full_ref())?;
         let (mut creates_refs, mut moves_refs) = (Vec::new(), Vec::new());
         if !plan.attach {
+            let tip = harmless_tip(&checkout)?;
             checkout.base_commit = self.write_scaffold(repository, plan)?;
             crate::crash_point!("provision.objects_written");
+            let name = branch.full_ref();
             match tip {
-                None => creates_refs.push((branch.full_ref(), checkout.base_commit.clone())),
-                // Nothing is lost by moving it on: it holds no commit of its own.
-                Some(tip) if tip == checkout.base_sha => {
-                    moves_refs.push((branch.full_ref(), checkout.base_commit.clone(), tip));
-                }
-                Some(tip) => {
-                    let holder = crate::branches::branch_holder(&checkout.common_dir, &branch)?;
-                    return Err(match holder {
-                        Some(path) => Error::BranchCheckedOut { branch, path },
-                        None => Error::BranchExists {
-                            branch,
-                            tip,
-                            holder: None,
-                        },
-                    });
-                }
+                None => creates_refs.push((name, checkout.base_commit.clone())),
+                Some(tip) => moves_refs.push((name, checkout.base_commit.clone(), tip)),
             }
         }
         creates_refs.push((checkout.base_ref(), checkout.base_commit.clone()));
@@ -286,6 +276,25 @@ impl Engine {
     /// Tells a repository without commits from one whose HEAD names a branch that is gone.
     fn has_any_branch(&self, repository: &Repository) -> Result<bool> {
         Ok(!self.list_branches(repository)?.is_empty())
+    }
+}
+
+/// Where the task's branch is, if nothing is lost by moving it on: it is not there, or at the branch point. Anything else
+/// is somebody's work, and never reset.
+fn harmless_tip(checkout: &Checkout) -> Result<Option<CommitId>> {
+    let branch = checkout.branch.clone();
+    match read_ref(&checkout.common_dir, &branch.full_ref())? {
+        Some(tip) if tip != checkout.base_sha => {
+            Err(match branch_holder(&checkout.common_dir, &branch)? {
+                Some(path) => Error::BranchCheckedOut { branch, path },
+                None => Error::BranchExists {
+                    branch,
+                    tip,
+                    holder: None,
+                },
+            })
+        }
+        tip => Ok(tip),
     }
 }
 

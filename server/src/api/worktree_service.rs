@@ -17,13 +17,13 @@ use worktree_proto::v1::{
 
 use super::{
     Api,
-    convert::{count, save, worktree},
+    convert::{count, outcome, save, worktree},
     error::to_status,
     page, plain, request, respond,
 };
 use crate::lifecycle::{
-    CompleteOutcome, Diff, Error, Guards, Lifecycle, ProvisionOutcome, ProvisionWish, RemoveWish,
-    Result, ResumeOutcome, SavedOutcome,
+    Diff, Error, Guards, Lifecycle, ProvisionOutcome, ProvisionWish, RemoveWish, Result,
+    ResumeOutcome,
 };
 
 type Stream_<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -91,7 +91,7 @@ impl WorktreeService for Api {
                 "worktree.v1.WorktreeService/CheckpointWorktree",
                 &message.request_id,
                 &message,
-                |outcome| checkpointed(outcome).encode_to_vec(),
+                |outcome| outcome::checkpointed(outcome).encode_to_vec(),
             )?;
             request::at_most("message", &message.message, request::TEXT_CHARS)?;
             let guards = guards(message.lease_epoch, message.etag)?;
@@ -100,7 +100,7 @@ impl WorktreeService for Api {
                 .checkpoint(call, key, guards, message.message)
                 .await
         };
-        respond(answer.await, checkpointed)
+        respond(answer.await, outcome::checkpointed)
     }
 
     async fn pause_worktree(
@@ -114,7 +114,7 @@ impl WorktreeService for Api {
                 "worktree.v1.WorktreeService/PauseWorktree",
                 &message.request_id,
                 &message,
-                |outcome| paused(outcome).encode_to_vec(),
+                |outcome| outcome::paused(outcome).encode_to_vec(),
             )?;
             let mode = v1::SaveMode::try_from(message.save)
                 .map_err(|_| Error::invalid("save", "is not a known way to save"))?;
@@ -125,7 +125,7 @@ impl WorktreeService for Api {
                 .pause(call, key, guards, mode, message.force)
                 .await
         };
-        respond(answer.await, paused)
+        respond(answer.await, outcome::paused)
     }
 
     async fn resume_worktree(
@@ -158,7 +158,7 @@ impl WorktreeService for Api {
                 "worktree.v1.WorktreeService/CompleteWorktree",
                 &message.request_id,
                 &message,
-                |outcome| completed(outcome).encode_to_vec(),
+                |outcome| outcome::completed(outcome).encode_to_vec(),
             )?;
             let guards = guards(message.lease_epoch, message.etag)?;
             let key = request::key(message.key)?;
@@ -166,7 +166,7 @@ impl WorktreeService for Api {
                 .complete(call, key, guards, message.force)
                 .await
         };
-        respond(answer.await, completed)
+        respond(answer.await, outcome::completed)
     }
 
     async fn remove_worktree(
@@ -180,7 +180,7 @@ impl WorktreeService for Api {
                 "worktree.v1.WorktreeService/RemoveWorktree",
                 &message.request_id,
                 &message,
-                |outcome| removed(outcome).encode_to_vec(),
+                |outcome| outcome::removed(outcome).encode_to_vec(),
             )?;
             let guards = guards(message.lease_epoch, message.etag)?;
             let key = request::key(message.key)?;
@@ -191,7 +191,7 @@ impl WorktreeService for Api {
             };
             self.lifecycle.remove(call, key, guards, wish).await
         };
-        respond(answer.await, removed)
+        respond(answer.await, outcome::removed)
     }
 
     async fn get_diff(
@@ -417,54 +417,10 @@ fn provisioned(outcome: &ProvisionOutcome) -> v1::ProvisionWorktreeResponse {
     }
 }
 
-fn checkpointed(outcome: &SavedOutcome) -> v1::CheckpointWorktreeResponse {
-    v1::CheckpointWorktreeResponse {
-        worktree: Some(worktree::worktree(&outcome.row)),
-        head: outcome.saved.head.to_string(),
-        committed: outcome.saved.committed,
-        not_saved: save::not_saved(&outcome.saved.not_saved),
-        recovery_point: save::recovery_ref(outcome.saved.recovery_point.as_ref()),
-        warnings: save::warnings(&outcome.saved.warnings),
-    }
-}
-
-fn paused(outcome: &SavedOutcome) -> v1::PauseWorktreeResponse {
-    v1::PauseWorktreeResponse {
-        worktree: Some(worktree::worktree(&outcome.row)),
-        head: outcome.saved.head.to_string(),
-        committed: outcome.saved.committed,
-        not_saved: save::not_saved(&outcome.saved.not_saved),
-        recovery_point: save::recovery_ref(outcome.saved.recovery_point.as_ref()),
-        warnings: save::warnings(&outcome.saved.warnings),
-    }
-}
-
 fn resumed(outcome: &ResumeOutcome) -> v1::ResumeWorktreeResponse {
     v1::ResumeWorktreeResponse {
         worktree: Some(worktree::worktree(&outcome.row)),
         warnings: save::warnings(&outcome.warnings),
-    }
-}
-
-fn completed(outcome: &CompleteOutcome) -> v1::CompleteWorktreeResponse {
-    let saved = &outcome.completed.saved;
-    v1::CompleteWorktreeResponse {
-        worktree: Some(worktree::worktree(&outcome.row)),
-        diff_stat: Some(save::diff_stat(&outcome.completed.stat)),
-        cleaned: outcome.completed.cleaned,
-        head: saved.head.to_string(),
-        not_saved: save::not_saved(&saved.not_saved),
-        recovery_point: save::recovery_ref(saved.recovery_point.as_ref()),
-        warnings: save::warnings(&saved.warnings),
-    }
-}
-
-fn removed(outcome: &SavedOutcome) -> v1::RemoveWorktreeResponse {
-    v1::RemoveWorktreeResponse {
-        worktree: Some(worktree::worktree(&outcome.row)),
-        recovery_point: save::recovery_ref(outcome.saved.recovery_point.as_ref()),
-        not_saved: save::not_saved(&outcome.saved.not_saved),
-        warnings: save::warnings(&outcome.saved.warnings),
     }
 }
 

@@ -16,7 +16,7 @@ use worktree_engine::{
 };
 use worktree_proto::v1::{EventKind, event::Detail};
 
-use super::{Error, Lifecycle, Result, event};
+use super::{Error, Lifecycle, Result, event, run::Asked};
 use crate::{
     api::{convert::worktree, error::failed_detail},
     events::{EventHub, ProgressUpdate},
@@ -39,6 +39,9 @@ pub(crate) struct Intent {
     pub(crate) task_completed: bool,
     /// Whether the branch stays.
     pub(crate) keeps_branch: bool,
+    /// Whose answer it owes.
+    #[serde(default)]
+    pub(crate) asked: Option<Asked>,
     /// The step that was begun last.
     pub(crate) step: Option<Step>,
 }
@@ -52,6 +55,7 @@ impl Intent {
             on_to,
             task_completed: false,
             keeps_branch: true,
+            asked: None,
             step: None,
         }
     }

@@ -53,6 +53,7 @@ impl Lifecycle {
             let row = this.record_agent_handoff(row, &call.trace_id).await?;
             let mut intent = Intent::new(Operation::Complete, row.state, State::DoneClean);
             intent.keeps_branch = false;
+            intent.asked = call.asked();
             let running = this.begin(row, intent, None, None, &call.trace_id).await?;
             let checkout = running.row.checkout.clone();
             let completed = this

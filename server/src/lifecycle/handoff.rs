@@ -19,6 +19,9 @@ use crate::{
     },
 };
 
+/// The most paths that a handoff lists as not committed; all are counted.
+const MAX_DIRTY_PATHS: usize = 100;
+
 /// What was handed off.
 #[derive(Debug)]
 pub(crate) struct HandoffOutcome {
@@ -169,14 +172,24 @@ impl Lifecycle {
                 Some(head) => engine.count_commits(&checkout, head)?,
                 None => 0,
             };
+            let dirty = if stat.dirty {
+                engine.dirty_paths(&checkout)?
+            } else {
+                Vec::new()
+            };
             Ok(HandoffObserved {
+                dirty_path_count: dirty.len() as u64,
+                dirty_paths: dirty
+                    .into_iter()
+                    .take(MAX_DIRTY_PATHS)
+                    .map(Into::into)
+                    .collect(),
                 head: head.map(|head| head.to_string()).unwrap_or_default(),
                 commits_since_baseline: commits,
                 files_changed: stat.files_changed,
                 insertions: stat.insertions,
                 deletions: stat.deletions,
                 dirty: stat.dirty,
-                ..HandoffObserved::default()
             })
         })
         .await

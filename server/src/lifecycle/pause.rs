@@ -68,7 +68,8 @@ impl Lifecycle {
             }
             let row = this.record_agent_handoff(row, &call.trace_id).await?;
             let message = format!("{}: pause", row.checkout.namespace);
-            let intent = Intent::new(Operation::Pause, row.state, State::Paused);
+            let mut intent = Intent::new(Operation::Pause, row.state, State::Paused);
+            intent.asked = call.asked();
             let running = this.begin(row, intent, None, None, &call.trace_id).await?;
             let checkout = running.row.checkout.clone();
             let saved = this

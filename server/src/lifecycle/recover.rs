@@ -1,5 +1,6 @@
 //! After a restart: whatever was cut short is brought to one of its ends before anything is served.
 
+use prost::Message as _;
 use worktree_engine::{
     diff::Completed,
     ids::WorktreeId,
@@ -9,13 +10,14 @@ use worktree_engine::{
 use worktree_proto::v1::{self, EventKind, event::Detail};
 
 use super::{
-    Error, Lifecycle, Result,
+    CompleteOutcome, Error, Lifecycle, Result, SavedOutcome,
     begin::{Intent, Running},
     complete::completed_row,
     event,
     pause::Dropped,
     remove::removed_row,
 };
+use crate::api::convert::outcome;
 use crate::registry::{Change, JournalChange, JournalEntry, ReviewChange, WorktreeRow};
 
 impl Lifecycle {
@@ -94,19 +96,37 @@ impl Lifecycle {
     /// A drop that was finished: the state that the journal names becomes visible.
     async fn publish(&self, running: Running, plan: DropPlan) -> Result<()> {
         let saved = plan.saved;
+        let asked = running.intent.asked.clone();
         match running.intent.operation {
             Operation::Complete => {
+                let checkout = running.row.checkout.clone();
+                let tip = self
+                    .block(move |engine| engine.branch_tip(&checkout))
+                    .await?;
                 let completed = Completed {
                     stat: DiffStat::default(),
-                    cleaned: true,
+                    // A branch that moved meanwhile was kept.
+                    cleaned: tip.is_none(),
                     saved: saved.clone(),
                 };
                 let (row, events) = completed_row(running.row.clone(), &completed, "");
-                self.publish_row(&running, row, events, &saved).await
+                let outcome = CompleteOutcome {
+                    row: row.as_committed(),
+                    completed,
+                };
+                let response = outcome::completed(&outcome).encode_to_vec();
+                self.publish_row(&running, row, events, &saved, response)
+                    .await
             }
             Operation::Remove => {
                 let (row, events) = removed_row(running.row.clone(), &running.intent, &saved, "");
-                self.publish_row(&running, row, events, &saved).await
+                let outcome = SavedOutcome {
+                    row: row.as_committed(),
+                    saved: saved.clone(),
+                };
+                let response = outcome::removed(&outcome).encode_to_vec();
+                self.publish_row(&running, row, events, &saved, response)
+                    .await
             }
             Operation::Collect => {
                 let detail = Detail::GcItem(v1::GcItem {
@@ -134,7 +154,10 @@ impl Lifecycle {
                     running,
                     saved,
                 };
-                self.finish_drop(dropped, |_| None).await.map(drop)
+                let answer = |outcome: &SavedOutcome| {
+                    Some(asked?.reply(outcome::paused(outcome).encode_to_vec()))
+                };
+                self.finish_drop(dropped, answer).await.map(drop)
             }
         }
     }
@@ -145,10 +168,13 @@ impl Lifecycle {
         row: WorktreeRow,
         events: Vec<crate::registry::NewEvent>,
         saved: &worktree_engine::model::Saved,
+        response: Vec<u8>,
     ) -> Result<()> {
+        let asked = running.intent.asked.clone();
         let change = Change {
             events,
             journal: JournalChange::End(running.id),
+            reply: asked.map(|asked| asked.reply(response)),
             recovery_points: self.points(&row, saved, running.intent.operation),
             rows: vec![row],
             ..Change::default()

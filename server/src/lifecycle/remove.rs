@@ -45,6 +45,7 @@ impl Lifecycle {
             let mut intent = Intent::new(Operation::Remove, row.state, State::Removed);
             intent.task_completed = wish.complete_task;
             intent.keeps_branch = wish.keep_branch;
+            intent.asked = call.asked();
             let started = Some(EventKind::RemoveStarted);
             let running = this
                 .begin(row, intent.clone(), started, None, &call.trace_id)

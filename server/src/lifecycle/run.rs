@@ -2,6 +2,7 @@
 
 use std::{future::Future, sync::Arc};
 
+use serde::{Deserialize, Serialize};
 use tracing::Instrument as _;
 use uuid::Uuid;
 use worktree_engine::{Engine, Result as EngineResult};
@@ -36,12 +37,46 @@ impl<T> Call<T> {
         })
     }
 
+    /// What the journal keeps of the call.
+    pub(crate) fn asked(&self) -> Option<Asked> {
+        Some(Asked {
+            principal: self.principal.clone(),
+            method: self.method.to_owned(),
+            request_id: self.request_id?,
+            digest: self.digest.clone(),
+        })
+    }
+
     fn key(&self) -> Option<ReplyKey> {
         Some(ReplyKey {
             principal: self.principal.clone(),
             method: self.method.to_owned(),
             request_id: self.request_id?,
         })
+    }
+}
+
+/// A call that can be repeated, as the journal keeps it: its answer is owed even if the server died in between.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    principal: String,
+    method: String,
+    request_id: Uuid,
+    digest: Vec<u8>,
+}
+
+impl Asked {
+    /// The answer to be remembered with the change.
+    pub(crate) fn reply(self, response: Vec<u8>) -> StoredReply {
+        StoredReply {
+            key: ReplyKey {
+                principal: self.principal,
+                method: self.method,
+                request_id: self.request_id,
+            },
+            request_digest: self.digest,
+            response,
+        }
     }
 }
 

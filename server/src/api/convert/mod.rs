@@ -1,6 +1,7 @@
 //! Between the contract's messages and the values inside: the generated types stop here.
 
 pub(crate) mod handoff;
+pub(crate) mod outcome;
 pub(crate) mod save;
 pub(crate) mod worktree;
 
