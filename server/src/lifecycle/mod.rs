@@ -127,8 +127,10 @@ impl Lifecycle {
         self.tasks.wait().await;
     }
 
+    /// The time, as exact as the registry keeps it: an answer and a later read must show the same.
     fn now() -> Timestamp {
-        Timestamp::now()
+        let now = Timestamp::now();
+        Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 
     /// The id that positions and lock reasons carry.

@@ -77,16 +77,21 @@ impl Walk {
         });
     }
 
-    /// A directory that cannot be read stands for all below it, however much that is.
+    /// A directory that cannot be looked into stands for all that is in it.
     fn leave_out_directory(&mut self, path: &[u8]) {
         self.unknown.insert(path.to_vec());
         self.not_saved.push(NotSaved {
-            path: [path, b"/"].concat(),
+            path: as_directory(path),
             reason: NotSavedReason::Unreadable,
             file_count: 1,
             size_bytes: 0,
         });
     }
+}
+
+/// The path with the slash by which a caller sees that it stands for a whole directory.
+fn as_directory(path: &[u8]) -> Vec<u8> {
+    [path, b"/"].concat()
 }
 
 /// What the walk needs to know about paths.
@@ -254,7 +259,7 @@ impl Walk {
             _ => {
                 self.not_saved.push(NotSaved {
                     path: if is_dir {
-                        [&*path, b"/"].concat()
+                        as_directory(&path)
                     } else {
                         path.clone()
                     },
