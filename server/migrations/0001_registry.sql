@@ -1,3 +1,5 @@
+-- Times are in nanoseconds since 1970, UTC.
+
 -- One row that says which log and which installation this is; positions and lock reasons carry them.
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),

@@ -16,6 +16,8 @@ pub struct Branch {
     pub name: Vec<u8>,
     /// Its tip.
     pub tip: CommitId,
+    /// When the commit at its tip was made, in seconds since 1970.
+    pub commit_time: Option<i64>,
     /// The checkout that has it.
     pub checked_out_at: Option<PathBuf>,
 }
@@ -50,7 +52,7 @@ impl Engine {
         let command = GitCommand::new(Some(&GitDir::bare(&repository.common_dir)))
             .args([
                 "for-each-ref",
-                "--format=%(objectname) %(refname:lstrip=2)",
+                "--format=%(objectname) %(committerdate:unix) %(refname:lstrip=2)",
                 "refs/heads/",
             ])
             .deadline(Deadline::Probe);
@@ -61,15 +63,18 @@ impl Engine {
             .split(|&byte| byte == b'\n')
             .filter(|line| !line.is_empty())
         {
-            let Some(space) = line.iter().position(|&byte| byte == b' ') else {
+            let mut words = line.splitn(3, |&byte| byte == b' ');
+            let (Some(tip), Some(time), Some(name)) = (words.next(), words.next(), words.next())
+            else {
                 continue;
             };
-            let name = line[space + 1..].to_vec();
+            let name = name.to_vec();
             let held = holders.iter().find(|(branch, _)| *branch == name);
             branches.push(Branch {
-                tip: String::from_utf8_lossy(&line[..space])
-                    .into_owned()
-                    .try_into()?,
+                tip: String::from_utf8_lossy(tip).into_owned().try_into()?,
+                commit_time: std::str::from_utf8(time)
+                    .ok()
+                    .and_then(|time| time.parse().ok()),
                 checked_out_at: held.map(|(_, path)| path.clone()),
                 name,
             });

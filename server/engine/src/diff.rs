@@ -274,7 +274,7 @@ fn quoted(path: &Path) -> PathBuf {
 }
 
 /// What the service itself makes in a checkout: never counted as work.
-fn service_made(checkout: &Checkout) -> Vec<String> {
+pub(crate) fn service_made(checkout: &Checkout) -> Vec<String> {
     SOR_FILES
         .iter()
         .map(|name| checkout.sor_dir.join(name))

@@ -287,7 +287,8 @@ pub(crate) fn commit_time(odb: &gix::Repository, commit: &CommitId) -> Result<i6
 
 /// Whether there is no room to speak of on the filesystem of a path.
 fn is_full(path: &Path) -> bool {
-    const LITTLE: u64 = 1 << 20;
+    // What git could not write is gone again: there was less room than one file needs, which may be a large one.
+    const LITTLE: u64 = 1 << 30;
     rustix::fs::statvfs(path).is_ok_and(|found| {
         found.f_bavail.saturating_mul(found.f_frsize) < LITTLE
             || (found.f_files > 0 && found.f_favail == 0)

@@ -168,6 +168,15 @@ impl Engine {
             is_bare: false,
             config: RepositoryConfig::default(),
         };
+        // Rows, journal and keys hold paths as text; a lossy one would name another place.
+        for path in [&found.path, &found.common_dir] {
+            if path.to_str().is_none() {
+                return Err(Error::RepositoryUnsupported {
+                    path: path.clone(),
+                    problem: "its path is not UTF-8".to_owned(),
+                });
+            }
+        }
         let owner = std::fs::metadata(&found.common_dir)
             .map_err(|error| Error::io("examine", &found.common_dir, error))?
             .uid();

@@ -290,7 +290,9 @@ impl Api {
                 .or_else(|| name.strip_prefix(&prefix).map(ToOwned::to_owned));
             v1::Branch {
                 head: branch.tip.to_string(),
-                commit_time: None,
+                commit_time: branch
+                    .commit_time
+                    .map(|seconds| prost_types::Timestamp { seconds, nanos: 0 }),
                 current: current.as_deref() == Some(&*name),
                 owned: row.is_some() || name.starts_with(&prefix),
                 task_id: task_id.unwrap_or_default(),

@@ -1,48 +1,38 @@
 //! The one function that changes the registry.
 
 use jiff::Timestamp;
-use sqlx::{Connection as _, Row, SqliteConnection};
+use sqlx::{Row, Sqlite, SqliteConnection, pool::PoolConnection};
 
 use super::{
     Change, Committed, Error, JournalChange, Lease, NewEvent, NewHandoff, RecoveryPointRow,
     Registry, RepositoryRow, Result, ReviewChange, StoredEvent, StoredReply, WorktreeRow,
-    sql::micros,
+    sql::nanos,
 };
 
 impl Registry {
     /// Makes all of a change durable, or none of it: rows, events, journal, reply. The only writer (law 6).
     pub async fn commit(&self, change: Change) -> Result<Committed> {
-        let mut connection = self.inner.writer.acquire().await?;
+        let mut writer = Writer(Some(self.inner.writer.acquire().await?));
         // IMMEDIATE: a lock taken late could find that another process wrote in between.
-        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+        writer.run("BEGIN IMMEDIATE").await?;
         // Boxed: the futures of a dozen statements would otherwise grow every operation that ends with a commit.
-        let applied = Box::pin(apply(&mut transaction, change)).await;
-        let ended = match applied {
-            Ok(committed) => transaction
-                .commit()
-                .await
-                .map(|()| committed)
-                .map_err(Error::from),
+        match Box::pin(apply(writer.connection()?, change)).await {
+            Ok(committed) => {
+                writer.run("COMMIT").await?;
+                writer.keep();
+                if let Some(last) = committed.events.last() {
+                    self.announce(last.sequence);
+                }
+                Ok(committed)
+            }
             Err(error) => {
-                drop(transaction.rollback().await);
+                // A full disk makes SQLite roll back by itself, and this fails: then the connection goes.
+                if writer.run("ROLLBACK").await.is_ok() {
+                    writer.keep();
+                }
                 Err(error)
             }
-        };
-        let committed = match ended {
-            Ok(committed) => committed,
-            Err(error) => {
-                if error.is_disk_full() {
-                    // SQLite has rolled back by itself, which the connection does not know: it would take every later
-                    // transaction for a nested one, and refuse it.
-                    drop(connection.close().await);
-                }
-                return Err(error);
-            }
-        };
-        if let Some(last) = committed.events.last() {
-            self.announce(last.sequence);
         }
-        Ok(committed)
     }
 
     /// Wakes the watchers. Commits may get here in another order than they were made in; the number only grows.
@@ -54,6 +44,36 @@ impl Registry {
             }
             newer
         });
+    }
+}
+
+/// The writing connection for one transaction. Unless it is kept it is closed, which rolls back whatever it was in: after
+/// an error in the middle, or when the caller is dropped, nobody knows what that was.
+struct Writer(Option<PoolConnection<Sqlite>>);
+
+impl Writer {
+    fn connection(&mut self) -> Result<&mut SqliteConnection> {
+        self.0
+            .as_deref_mut()
+            .ok_or(Error::Database(sqlx::Error::WorkerCrashed))
+    }
+
+    async fn run(&mut self, statement: &'static str) -> Result<()> {
+        sqlx::query(statement).execute(self.connection()?).await?;
+        Ok(())
+    }
+
+    fn keep(mut self) {
+        // Back to the pool.
+        drop(self.0.take());
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take() {
+            drop(connection.detach());
+        }
     }
 }
 
@@ -97,7 +117,7 @@ async fn put_repository(
     .bind(&repository.common_dir)
     .bind(&repository.path)
     .bind(&repository.origin_url)
-    .bind(micros(now))
+    .bind(nanos(now))
     .execute(connection)
     .await?;
     Ok(())
@@ -138,7 +158,7 @@ async fn insert_worktree(
     .bind(&row.kind)
     .bind(&row.isolation)
     .bind(&row.host_id)
-    .bind(micros(row.create_time))
+    .bind(nanos(row.create_time))
     .bind(!row.state.is_terminal())
     .execute(&mut *connection)
     .await;
@@ -185,8 +205,8 @@ async fn update_worktree(
     .bind(row.task_completed)
     .bind(row.owns_branch)
     .bind(epoch)
-    .bind(micros(row.update_time))
-    .bind(micros(row.last_active_time))
+    .bind(nanos(row.update_time))
+    .bind(nanos(row.last_active_time))
     .bind(id)
     .bind(row.version)
     .execute(connection)
@@ -214,8 +234,8 @@ async fn put_lease(
     .bind(&lease.runtime)
     .bind(i64::try_from(lease.epoch.0).unwrap_or(i64::MAX))
     .bind(i64::try_from(lease.ttl.as_millis()).unwrap_or(i64::MAX))
-    .bind(micros(lease.acquire_time))
-    .bind(micros(lease.expire_time))
+    .bind(nanos(lease.acquire_time))
+    .bind(nanos(lease.expire_time))
     .bind(process.transpose()?)
     .execute(connection)
     .await?;
@@ -242,7 +262,7 @@ async fn add_handoff(
     .bind(handoff.origin.as_str())
     .bind(&handoff.digest)
     .bind(&handoff.handoff)
-    .bind(micros(now))
+    .bind(nanos(now))
     .execute(connection)
     .await?;
     Ok(number)
@@ -262,7 +282,7 @@ async fn add_recovery_point(
     .bind(row.worktree_id.map(|id| id.to_string()))
     .bind(row.point.commit.as_str())
     .bind(&row.operation)
-    .bind(micros(row.create_time))
+    .bind(nanos(row.create_time))
     .execute(connection)
     .await?;
     Ok(())
@@ -292,8 +312,8 @@ async fn put_review(connection: &mut SqliteConnection, change: &ReviewChange) ->
     .bind(row.sha.as_str())
     .bind(&row.reviewer)
     .bind(serde_json::to_string(&row.checkout)?)
-    .bind(micros(row.create_time))
-    .bind(micros(row.expire_time))
+    .bind(nanos(row.create_time))
+    .bind(nanos(row.expire_time))
     .execute(connection)
     .await?;
     Ok(())
@@ -322,8 +342,8 @@ async fn put_journal(
             .bind(entry.worktree_id.map(|id| id.to_string()))
             .bind(&entry.operation)
             .bind(serde_json::to_string(&entry.payload)?)
-            .bind(micros(now))
-            .bind(micros(now))
+            .bind(nanos(now))
+            .bind(nanos(now))
             .execute(connection)
             .await?;
         }
@@ -346,7 +366,7 @@ async fn add_reply(
     .bind(reply.key.request_id.to_string())
     .bind(&reply.request_digest)
     .bind(&reply.response)
-    .bind(micros(now))
+    .bind(nanos(now))
     .execute(connection)
     .await?;
     Ok(())
@@ -369,7 +389,7 @@ async fn append(
             "INSERT INTO events (sequence, time, kind, repo_id, task_id, payload) VALUES (?, ?, ?, ?, ?, ?)",
         )
         .bind(sequence)
-        .bind(micros(now))
+        .bind(nanos(now))
         .bind(event.kind)
         .bind(&event.repo_id)
         .bind(&event.task_id)

@@ -11,10 +11,10 @@ use sqlx::{
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::{Error, Inner, Registry, Result, sql::micros};
+use super::{Error, Inner, Registry, Result, sql::nanos};
 
-/// How many readers there are at most.
-const READERS: u32 = 8;
+/// How many readers there are. All are opened at the start, and kept: what they cost is known then.
+const READERS: u32 = 4;
 
 /// The migrations in their order. A list and not `migrate!`, which does not notice a new file; a test holds it to the folder.
 pub(super) const MIGRATIONS: &[(i64, &str, &str)] = &[(
@@ -59,9 +59,15 @@ impl Registry {
         migrator().run(&writer).await?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
+            .idle_timeout(None)
             .max_lifetime(None)
             .connect_with(options.create_if_missing(false).read_only(true))
             .await?;
+        let mut opened = Vec::new();
+        for _ in 0..READERS {
+            opened.push(readers.acquire().await?);
+        }
+        drop(opened);
         let (log_id, instance_id) = identity(&writer).await?;
         let head = sqlx::query("SELECT last_sequence FROM event_counter")
             .fetch_one(&writer)
@@ -154,7 +160,7 @@ async fn identity(writer: &sqlx::SqlitePool) -> Result<(Uuid, Uuid)> {
     )
     .bind(Uuid::new_v4().to_string())
     .bind(Uuid::new_v4().to_string())
-    .bind(micros(Timestamp::now()))
+    .bind(nanos(Timestamp::now()))
     .execute(writer)
     .await?;
     let row = sqlx::query("SELECT log_id, instance_id FROM meta WHERE one = 1")

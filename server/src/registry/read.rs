@@ -11,7 +11,7 @@ use worktree_engine::{
 use super::{
     Error, HandoffRow, JournalEntry, RecoveryPointRow, Registry, ReplyKey, RepositoryRow, Result,
     ReviewRow, StoredEvent, StoredReply, WorktreeQuery, WorktreeRow,
-    sql::{self, micros, select_worktrees},
+    sql::{self, nanos, select_worktrees},
 };
 
 impl Registry {
@@ -109,7 +109,7 @@ impl Registry {
         let rows = sqlx::query(select_worktrees!(
             "WHERE l.expire_time <= ? ORDER BY l.expire_time"
         ))
-        .bind(micros(now))
+        .bind(nanos(now))
         .fetch_all(&self.inner.readers)
         .await?;
         rows.iter().map(sql::worktree).collect()
@@ -234,7 +234,7 @@ impl Registry {
     /// The reviews that end at that time or before.
     pub async fn reviews_expired(&self, now: Timestamp) -> Result<Vec<ReviewRow>> {
         let rows = sqlx::query("SELECT * FROM reviews WHERE expire_time <= ? ORDER BY expire_time")
-            .bind(micros(now))
+            .bind(nanos(now))
             .fetch_all(&self.inner.readers)
             .await?;
         rows.iter().map(sql::review).collect()

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Registry, Result, sql::micros};
+use super::{Registry, Result, sql::nanos};
 
 /// How much a compaction took out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Registry {
             )
             .bind(STEP - 1)
             .bind(beyond)
-            .bind(micros(events_before))
+            .bind(nanos(events_before))
             .bind(i64::MAX)
             .execute(&self.inner.writer)
             .await?;
@@ -52,7 +52,7 @@ impl Registry {
                 "DELETE FROM replies WHERE (principal, method, request_id) IN \
                  (SELECT principal, method, request_id FROM replies WHERE create_time < ? ORDER BY create_time LIMIT ?)",
             )
-            .bind(micros(replies_before))
+            .bind(nanos(replies_before))
             .bind(STEP)
             .execute(&self.inner.writer)
             .await?;

@@ -26,13 +26,20 @@ macro_rules! select_worktrees {
 }
 pub(super) use select_worktrees;
 
-pub(super) fn micros(time: Timestamp) -> i64 {
-    time.as_microsecond()
+/// A time as it is stored: in nanoseconds, so that what is read back equals what was answered. The ends of what 64 bits
+/// hold (the years 1677 and 2262) stand for all beyond them.
+pub(super) fn nanos(time: Timestamp) -> i64 {
+    let end = if time < Timestamp::UNIX_EPOCH {
+        i64::MIN
+    } else {
+        i64::MAX
+    };
+    i64::try_from(time.as_nanosecond()).unwrap_or(end)
 }
 
 pub(super) fn timestamp(row: &SqliteRow, column: &str) -> Result<Timestamp> {
-    Timestamp::from_microsecond(row.try_get(column)?)
-        .map_err(|error| Error::Decode(error.to_string()))
+    let nanos: i64 = row.try_get(column)?;
+    Timestamp::from_nanosecond(nanos.into()).map_err(|error| Error::Decode(error.to_string()))
 }
 
 fn known<T>(value: Option<T>, what: &str, name: &str) -> Result<T> {

@@ -141,7 +141,7 @@ async fn a_handoff_of_a_newer_version_with_unknown_keys_is_read_and_its_keys_are
     let scene = Scene::new().await;
     let task = scene.task("t1");
     let worktree = task.provision().await;
-    let text = r#"{"schemaVersion":99,"handoffFrom":"a","runtime":"from-the-future","telepathy":{"on":true},"completedSubtasks":null}"#;
+    let text = r#"{"schemaVersion":99,"handoffFrom":"a","runtime":"from-the-future","telepathy":{"on":true},"whyBlocked":null}"#;
     write(at(&worktree, FILE), text);
     let read = task
         .get_handoff()

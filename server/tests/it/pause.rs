@@ -11,7 +11,6 @@ use worktreed_client::{
 };
 
 use crate::{
-    ending::pinned_somewhere,
     repo::{commit_all, git, tree, try_git, write},
     scene::Scene,
     task::{assert_state, at, refused},
@@ -280,8 +279,18 @@ async fn b4_ignored_files_on_the_keep_list_stop_a_drop_and_caches_do_not() {
         .await
         .unwrap();
     assert!(forced.cleaned);
+    let kept = forced
+        .not_saved
+        .iter()
+        .filter(|one| one.reason() == NotSavedReason::IgnoredKept);
+    let names: Vec<_> = kept.map(|one| one.path.as_slice()).collect();
+    assert_eq!(
+        names,
+        [b".env".as_slice(), b"data.db"],
+        "what is dropped is named"
+    );
     assert!(
-        pinned_somewhere(&scene, &forced.recovery_point, ".env", b"SECRET=1\n"),
+        scene.repo.tip(&forced.recovery_point).is_some(),
         "a forced step pins first"
     );
 }

@@ -82,7 +82,7 @@ async fn e11_names_with_spaces_quotes_line_breaks_and_more() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_not_utf8_is_reached_through_a_link() {
+async fn a_path_that_is_not_utf8_is_refused_by_name_also_behind_a_link() {
     let scene = Scene::with(1, Start::default()).await;
     let path = scene
         .path()
@@ -91,7 +91,15 @@ async fn a_name_that_is_not_utf8_is_reached_through_a_link() {
     let repo = Repo::with_files(&path, 3);
     let link = scene.path().join("repos/link");
     symlink(&path, &link).unwrap();
-    whole_life(&scene, &repo, &link).await;
+    let before = repo.bystanders();
+    let task = Task::new(&scene.client, &link, "t1");
+    let error = refused(
+        task.try_provision(|_| {}).await,
+        Code::FailedPrecondition,
+        ErrorReason::RepositoryUnsupported,
+    );
+    assert!(error.metadata()["detail"].contains("UTF-8"));
+    before.assert_same(&repo.bystanders());
 }
 
 #[tokio::test]

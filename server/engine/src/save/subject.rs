@@ -111,9 +111,11 @@ impl<'a> Subject<'a> {
 
     /// Walks the directory, wherever it is by now.
     pub(crate) fn walk(&self, root: &Root) -> Result<Walk> {
+        let own = crate::diff::service_made(self.checkout);
         let tracked = TrackedPaths {
             index: &self.index,
             head: &self.head_tree,
+            own: &own,
         };
         walk(
             root,

@@ -71,11 +71,20 @@ pub(crate) struct TrackedPaths<'a> {
     pub(crate) index: &'a IndexCopy,
     /// HEAD's tree.
     pub(crate) head: &'a FlatTree,
+    /// The service's own files: no rule of the repository makes them worth less.
+    pub(crate) own: &'a [String],
 }
 
 impl Tracked for TrackedPaths<'_> {
     fn tracks(&self, path: &[u8], is_dir: bool) -> bool {
-        if self.index.tracks(path, is_dir) || self.head.contains_key(path) {
+        let is_own = |own: &String| {
+            let rest = own.as_bytes().strip_prefix(path);
+            rest.is_some_and(|rest| rest.is_empty() || is_dir && rest.starts_with(b"/"))
+        };
+        if self.own.iter().any(is_own)
+            || self.index.tracks(path, is_dir)
+            || self.head.contains_key(path)
+        {
             return true;
         }
         is_dir && has_below(self.head, path)
