@@ -54,11 +54,7 @@ impl ReviewService for Api {
             let id = Lifecycle::parse_id(&message.id)
                 .ok_or_else(|| Error::invalid("id", "must be a UUID"))?;
             let trace_id = trace::trace_id(&extensions);
-            let removed = self.lifecycle.remove_review(id, false, trace_id).await?;
-            Ok(v1::RemoveReviewResponse {
-                tree_unchanged: removed.tree_unchanged,
-                recovery_point: save::recovery_ref(removed.recovery_point.as_ref()),
-            })
+            self.lifecycle.remove_review(id, false, trace_id).await
         };
         plain(answer.await)
     }

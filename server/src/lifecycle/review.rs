@@ -2,18 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
+use prost::Message as _;
 use uuid::Uuid;
 use worktree_engine::{
     Error as EngineError,
     ids::{CommitId, TaskId, WorktreeId},
     lifecycle::{Operation, State, check},
     model::Warning,
-    operations::ReviewRemoved,
     probe::DirectoryState,
     provision::Base,
     rebuild::ReviewRequest,
 };
-use worktree_proto::v1::{EventKind, ReviewDetail, event::Detail};
+use worktree_proto::v1::{self, EventKind, ReviewDetail, event::Detail};
 
 use super::{
     Answer, Call, Error, Lifecycle, Result,
@@ -22,9 +22,11 @@ use super::{
     repository::path_text,
 };
 use crate::{
-    api::convert::worktree,
+    api::convert::{save, worktree},
     events::ProgressUpdate,
-    registry::{Change, JournalChange, RepositoryRow, ReviewChange, ReviewRow},
+    registry::{
+        Change, JournalChange, ReplyKey, RepositoryRow, ReviewChange, ReviewRow, StoredReply,
+    },
 };
 
 /// A wish for a review.
@@ -257,13 +259,16 @@ impl Lifecycle {
         id: WorktreeId,
         is_expired: bool,
         trace_id: String,
-    ) -> Result<ReviewRemoved> {
+    ) -> Result<v1::RemoveReviewResponse> {
         let this = self.share();
         self.spawn(async move {
-            let not_found = || Error::ReviewNotFound { id: id.to_string() };
-            let found = this.registry.review(id).await?.ok_or_else(not_found)?;
+            let Some(found) = this.registry.review(id).await? else {
+                return this.removed_before(id).await;
+            };
             let _lock = this.lock(&found.repo_id, &format!("review {id}")).await?;
-            let review = this.registry.review(id).await?.ok_or_else(not_found)?;
+            let Some(review) = this.registry.review(id).await? else {
+                return this.removed_before(id).await;
+            };
             let stored = RepositoryRow {
                 repo_id: review.repo_id.clone(),
                 common_dir: String::new(),
@@ -277,7 +282,16 @@ impl Lifecycle {
                     engine.remove_review(&checkout, journal)
                 })
                 .await?;
+            let answer = v1::RemoveReviewResponse {
+                tree_unchanged: removed.tree_unchanged,
+                recovery_point: save::recovery_ref(removed.recovery_point.as_ref()),
+            };
             let change = Change {
+                reply: Some(StoredReply {
+                    key: removal(id),
+                    request_digest: Vec::new(),
+                    response: answer.encode_to_vec(),
+                }),
                 events: vec![told(
                     EventKind::ReviewRemoved,
                     &review,
@@ -289,9 +303,17 @@ impl Lifecycle {
                 ..Change::default()
             };
             this.registry.commit(change).await?;
-            Ok(removed)
+            Ok(answer)
         })
         .await
+    }
+
+    /// What the removal of a review that is gone was answered with.
+    async fn removed_before(&self, id: WorktreeId) -> Result<v1::RemoveReviewResponse> {
+        let stored = self.registry.find_reply(&removal(id)).await?;
+        let stored = stored.ok_or_else(|| Error::ReviewNotFound { id: id.to_string() })?;
+        v1::RemoveReviewResponse::decode(&*stored.response)
+            .map_err(|error| Error::Internal(format!("a remembered answer: {error}")))
     }
 
     /// Removes the reviews whose time is over.
@@ -303,6 +325,15 @@ impl Lifecycle {
             }
         }
         Ok(())
+    }
+}
+
+/// The request has no id of its own: the review's is as good, and the same for every caller.
+fn removal(id: WorktreeId) -> ReplyKey {
+    ReplyKey {
+        principal: String::new(),
+        method: "RemoveReview".to_owned(),
+        request_id: id.0,
     }
 }
 
