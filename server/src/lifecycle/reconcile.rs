@@ -1,6 +1,10 @@
 //! Comparing registry, git and disk.
 
-use std::sync::Arc;
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use worktree_engine::{
     branches::GitFile,
@@ -33,7 +37,16 @@ impl Lifecycle {
                 repo => Some(this.repo_id(repo).await?.unwrap_or_default()),
             };
             let mut findings = Vec::new();
-            for row in this.registry.live_rows(repo_id.as_deref()).await? {
+            // Before the rows: a worktree that is being made has its row first.
+            let root = this.engine.config().root.clone();
+            let wanted = repo_id.clone();
+            let directories = this
+                .block(move |_| Ok(checkouts(&root, wanted.as_deref())))
+                .await?;
+            let rows = this.registry.live_rows(repo_id.as_deref()).await?;
+            let known: HashSet<_> = rows.iter().map(|row| row.checkout.path.clone()).collect();
+            findings.extend(directories.difference(&known).map(|path| unknown(path)));
+            for row in rows {
                 this.compare(row, &mut findings, &trace_id).await?;
             }
             Ok(findings)
@@ -166,6 +179,37 @@ impl Lifecycle {
             self.registry.commit(change).await?;
         }
         Ok(found)
+    }
+}
+
+/// The directories in which checkouts are made: two levels below the root, by repository and task.
+fn checkouts(root: &Path, repo_id: Option<&str>) -> HashSet<PathBuf> {
+    let below = |path: &Path| {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let is_repository = |path: &PathBuf| {
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or("");
+        // Beside them are directories of the service's own, which are no identifiers.
+        name.len() == 16
+            && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && repo_id.is_none_or(|wanted| wanted == name)
+    };
+    let repositories = below(root).into_iter().filter(is_repository);
+    repositories.flat_map(|path| below(&path)).collect()
+}
+
+fn unknown(path: &Path) -> ReconcileFinding {
+    ReconcileFinding {
+        kind: Kind::UnknownDirectory as i32,
+        key: None,
+        path: path.to_string_lossy().into_owned(),
+        detail: "no worktree is known to be here; look at it, and move it away".to_owned(),
+        healed: false,
+        suggested_command: String::new(),
     }
 }
 

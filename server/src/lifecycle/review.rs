@@ -282,15 +282,15 @@ impl Lifecycle {
                     engine.remove_review(&checkout, journal)
                 })
                 .await?;
-            let response = v1::RemoveReviewResponse {
+            let answer = v1::RemoveReviewResponse {
                 tree_unchanged: removed.tree_unchanged,
                 recovery_point: save::recovery_ref(removed.recovery_point.as_ref()),
             };
             let change = Change {
                 reply: Some(StoredReply {
-                    key: removal_key(id),
+                    key: removal(id),
                     request_digest: Vec::new(),
-                    response: response.encode_to_vec(),
+                    response: answer.encode_to_vec(),
                 }),
                 events: vec![told(
                     EventKind::ReviewRemoved,
@@ -303,17 +303,17 @@ impl Lifecycle {
                 ..Change::default()
             };
             this.registry.commit(change).await?;
-            Ok(response)
+            Ok(answer)
         })
         .await
     }
 
-    /// The answer to the removal of a review that is removed already.
+    /// What the removal of a review that is gone was answered with.
     async fn removed_before(&self, id: WorktreeId) -> Result<v1::RemoveReviewResponse> {
-        let reply = self.registry.find_reply(&removal_key(id)).await?;
-        reply
-            .and_then(|reply| v1::RemoveReviewResponse::decode(&*reply.response).ok())
-            .ok_or_else(|| Error::ReviewNotFound { id: id.to_string() })
+        let stored = self.registry.find_reply(&removal(id)).await?;
+        let stored = stored.ok_or_else(|| Error::ReviewNotFound { id: id.to_string() })?;
+        v1::RemoveReviewResponse::decode(&*stored.response)
+            .map_err(|error| Error::Internal(format!("a remembered answer: {error}")))
     }
 
     /// Removes the reviews whose time is over.
@@ -328,8 +328,8 @@ impl Lifecycle {
     }
 }
 
-/// The removal of a review has no request id of its own: a review is removed once, so its id serves.
-fn removal_key(id: WorktreeId) -> ReplyKey {
+/// The request has no id of its own: the review's is as good, and the same for every caller.
+fn removal(id: WorktreeId) -> ReplyKey {
     ReplyKey {
         principal: String::new(),
         method: "RemoveReview".to_owned(),
