@@ -75,11 +75,13 @@ impl Lifecycle {
             findings.push(finding(Kind::RepositoryMissing, &row, text, false));
             return Ok(());
         }
-        match self.probe(&row).await {
-            Ok(probe) => self.compare_probe(&row, &probe, findings, trace_id).await?,
-            Err(error) => {
-                findings.push(finding(Kind::Unreadable, &row, &error.to_string(), false));
-            }
+        let compared = match self.probe(&row).await {
+            Ok(probe) => self.compare_probe(&row, &probe, findings, trace_id).await,
+            Err(error) => Err(error),
+        };
+        // One worktree that cannot be read is told of; it must not hide the others, nor keep the server from starting.
+        if let Err(error) = compared {
+            findings.push(finding(Kind::Unreadable, &row, &error.to_string(), false));
         }
         drop(lock);
         Ok(())
