@@ -64,7 +64,7 @@ fn b4_kept_ignored_files_stop_a_drop_and_the_rest_is_listed() {
         [
             (".env".to_owned(), kept, 1),
             ("data.db".to_owned(), kept, 1),
-            ("node_modules".to_owned(), NotSavedReason::Ignored, 1),
+            ("node_modules/".to_owned(), NotSavedReason::Ignored, 1),
             ("node_modules/x/key.pem".to_owned(), kept, 1),
         ]
     );
