@@ -280,7 +280,7 @@ pub(crate) fn commit_time(odb: &gix::Repository, commit: &CommitId) -> Result<i6
     let failed = |error: &dyn std::fmt::Display| {
         Error::Internal(format!("the commit {commit} cannot be read: {error}"))
     };
-    let id = gix::ObjectId::from_hex(commit.as_str().as_bytes()).map_err(|error| failed(&error))?;
+    let id = crate::save::tree::object_id(commit)?;
     let found = odb.find_commit(id).map_err(|error| failed(&error))?;
     Ok(found.time().map_err(|error| failed(&error))?.seconds)
 }

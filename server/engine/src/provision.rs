@@ -14,6 +14,7 @@ use crate::model::{Checkout, MaterialisePlan, Observer, Warning};
 use crate::objects::ObjectWriter;
 use crate::registration::NewHead;
 use crate::repository::Repository;
+use crate::save::tree::object_id;
 use crate::sor;
 
 /// What a branch is cut from.
@@ -296,11 +297,6 @@ fn harmless_tip(checkout: &Checkout) -> Result<Option<CommitId>> {
         }
         tip => Ok(tip),
     }
-}
-
-fn object_id(id: &CommitId) -> Result<ObjectId> {
-    ObjectId::from_hex(id.as_str().as_bytes())
-        .map_err(|_| Error::Internal(format!("{id} is not an object id")))
 }
 
 fn tree_of(odb: &gix::Repository, commit: &CommitId) -> Result<ObjectId> {
